@@ -1,0 +1,113 @@
+package bounded
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+)
+
+// maxParting is how long a call may go on after its caller's context has ended: a store that honours its context uses
+// it to say whether the statement was sent.
+const maxParting = 25 * time.Millisecond
+
+// call is one call to the store.
+type call[T any] struct {
+	caller context.Context
+	ctx    context.Context // the store's
+	lane   *lane
+	op     string
+	start  time.Time
+	limit  LimitError
+	run    func(caller, ctx context.Context) (T, error)
+	late   func(T, error)
+
+	// The caller and the call's goroutine agree by one swap of settled on who hands on the answer: the caller who
+	// waited for it, or the goroutine because the caller has left.
+	settled atomic.Bool
+	done    chan struct{} // closed when value and err are there for the caller
+	value   T
+	err     error
+}
+
+// do makes the call. Either it returns the store's answer, or it abandons the call and leaves the answer to late.
+func (c *call[T]) do() (T, error) {
+	var none T
+	if err := ended(c.caller, c.caller); err != nil {
+		return none, notSent(c.op, err)
+	}
+	c.start = time.Now()
+	// The store's time ends a little before the caller's, so that a store that honours its context can answer by
+	// itself: it knows better than anybody here what became of the statement.
+	limit := c.limit.Limit
+	ctx, cancel := context.WithTimeoutCause(c.caller, limit-limit/10, &c.limit)
+	defer cancel()
+	if !c.lane.enter(ctx) {
+		return none, notSent(c.op, fmt.Errorf("%w: %w", errCrowded, ended(c.caller, ctx)))
+	}
+
+	c.ctx, c.done = ctx, make(chan struct{})
+	go c.ask()
+	if !c.wait() && c.settled.CompareAndSwap(false, true) {
+		c.lane.abandon()
+		return none, unclear(c.op, fmt.Errorf("%w: %w", ErrAbandoned, ended(c.caller, ctx)))
+	}
+	<-c.done
+	c.lane.answered()
+	return c.value, c.err
+}
+
+// ask is the call's goroutine. It ends with the store's call, and outlives do only if it is abandoned.
+func (c *call[T]) ask() {
+	returned := false
+	defer func() {
+		if p := recover(); p != nil {
+			c.err = unclear(c.op, &PanicError{Value: p, Stack: debug.Stack()})
+		} else if !returned {
+			c.err = unclear(c.op, errExit)
+		}
+		c.settle()
+	}()
+	value, err := c.run(c.caller, c.ctx)
+	c.value, c.err = value, translate(c.op, err, c.caller, c.ctx)
+	returned = true
+}
+
+func (c *call[T]) settle() {
+	if c.settled.CompareAndSwap(false, true) {
+		close(c.done)
+		return
+	}
+	c.lane.returned() // before late, which may want to make a call itself
+	if c.late != nil {
+		c.late(c.value, c.err)
+	}
+}
+
+// wait waits for the answer as long as the call may take, and reports whether it has come.
+func (c *call[T]) wait() bool {
+	select {
+	case <-c.done:
+		return true
+	case <-c.ctx.Done():
+	}
+	timer := time.NewTimer(c.left())
+	defer timer.Stop()
+	select {
+	case <-c.done:
+		return true
+	case <-timer.C:
+		return false
+	case <-c.caller.Done():
+	}
+	timer.Reset(min(maxParting, c.limit.Limit/10, c.left()))
+	select {
+	case <-c.done:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+func (c *call[T]) left() time.Duration { return c.limit.Limit - time.Since(c.start) }
