@@ -1,0 +1,100 @@
+package guard
+
+import (
+	"github.com/aaravsoft/leasehold/internal/clock"
+)
+
+// Control is the end of a guard that its client holds, as a cancel function is of a context. It does not keep the handle.
+type Control state
+
+// Deadline returns D.
+func (c *Control) Deadline() clock.Instant {
+	s := (*state)(c)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.deadline()
+}
+
+// Raise says that the request sent at sent has succeeded. If D has passed it ends the guard instead.
+func (c *Control) Raise(sent clock.Instant) {
+	s := (*state)(c)
+	now := s.p.Clock()
+	s.mu.Lock()
+	do := s.advance(now)
+	if !s.phase.over() && sent.Since(s.confirmed) > 0 {
+		s.confirmed, s.attempts, s.failure = sent, 0, nil
+	}
+	s.mu.Unlock()
+	s.perform(do)
+}
+
+// Failed says that a renewal failed without an answer.
+func (c *Control) Failed(err error) {
+	s := (*state)(c)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.attempts++
+	s.failure = err
+}
+
+// Lose says that the store has denied the lock.
+func (c *Control) Lose(why Reason, err error) {
+	s := (*state)(c)
+	now := s.p.Clock()
+	s.mu.Lock()
+	do := s.advance(now)
+	if !s.phase.over() {
+		next := s.lose(now, why, err)
+		next.cause = firstOf(do.cause, next.cause)
+		do = next
+	}
+	s.mu.Unlock()
+	s.perform(do)
+}
+
+// Check has the guard look at its clocks now.
+func (c *Control) Check() { (*state)(c).check() }
+
+// Close ends the context with [ErrClosed] and begins to drain.
+func (c *Control) Close() {
+	s := (*state)(c)
+	now := s.p.Clock()
+	s.mu.Lock()
+	do := s.advance(now)
+	if s.phase == live {
+		s.drain(now, ErrClosed)
+		do.cause = ErrClosed
+		s.timer.Reset(s.next(now))
+	}
+	s.mu.Unlock()
+	s.perform(do)
+}
+
+// StopRenewing takes the guard out of the heartbeat: D stands, and at D the lock is lost as abandoned.
+func (c *Control) StopRenewing() {
+	s := (*state)(c)
+	s.mu.Lock()
+	s.stopped = true
+	over := s.phase.over()
+	s.mu.Unlock()
+	if !over {
+		s.p.Stop()
+	}
+}
+
+// Ended reports whether the guard is lost or unlocked.
+func (c *Control) Ended() bool {
+	s := (*state)(c)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.phase.over()
+}
+
+// Leaked reports whether the handle was collected without Unlock.
+func (c *Control) Leaked() bool { return (*state)(c).leaked.Load() }
+
+// Where returns the program counters of the calls that led to New.
+func (c *Control) Where() []uintptr {
+	s := (*state)(c)
+	return s.where[:s.places]
+}

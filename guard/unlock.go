@@ -1,0 +1,171 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/aaravsoft/leasehold/store"
+)
+
+// Unlock ends the guard's context and gives the lock back. It works when all contexts around it have ended, and returns
+// within the time that is left of the lease, at least 1 s and at most 5 s. Later calls wait for the first and repeat its
+// answer; a nil guard's is nil, so that it can be deferred before the error of Lock is looked at.
+//
+// The answer is nil if the row was deleted while it was valid; a [*LostError] if it was not; of class
+// [store.ErrUnavailable] if the store did not confirm it, and then the row expires by itself. Unlock of a lost guard returns at
+// once, and goes on in the background.
+func (g *Guard) Unlock() error {
+	if g == nil {
+		return nil
+	}
+	s := g.state
+	work, done := s.unlock()
+	if work != nil {
+		work()
+	}
+	<-done
+	return s.answer // written before done was closed
+}
+
+// UnlockContext is Unlock, and ctx limits only how long the caller waits for the answer. The release goes on when it ends;
+// the error is then the context's, joined with [store.ErrUnavailable].
+func (g *Guard) UnlockContext(ctx context.Context) error {
+	if g == nil {
+		return nil
+	}
+	s := g.state
+	work, done := s.unlock()
+	if work != nil {
+		s.p.Go(work)
+	}
+	select {
+	case <-done:
+		return s.answer
+	default:
+	}
+	select {
+	case <-done:
+		return s.answer
+	case <-ctx.Done():
+		return fmt.Errorf("unlock %q: %w: %w", s.p.Name, context.Cause(ctx),
+			&store.UnavailableError{Op: "release", Unclear: true, Err: ctx.Err()})
+	}
+}
+
+// unlock ends the guard, and returns what is left to do if this is the first call.
+func (s *state) unlock() (work func(), done <-chan struct{}) {
+	now := s.p.Clock()
+	s.mu.Lock()
+	do := s.advance(now)
+	if s.unlocking != nil {
+		s.mu.Unlock()
+		s.perform(do)
+		return nil, s.unlocking
+	}
+	s.unlocking = make(chan struct{})
+	was := s.phase
+	left := max(now.Until(s.deadline()), 0)
+	if was != lost {
+		s.timer.Stop()
+		s.phase = unlocked
+		s.cause = firstOf(s.cause, ErrUnlocked)
+		do.cause, do.stop = s.cause, true
+	}
+	s.mu.Unlock()
+	s.cleanup.Stop()
+	// The context ends, and the heartbeat lets go, before the Release is sent: once the row is deleted somebody else may
+	// hold the lock (rule 8).
+	s.perform(do)
+	if was == lost {
+		s.answer = s.lost
+		close(s.unlocking)
+		s.p.Go(func() {
+			err, _ := s.release(left)
+			s.p.Released(err)
+		})
+		return nil, s.unlocking
+	}
+	return func() { s.finish(s.release(left)) }, s.unlocking
+}
+
+// finish publishes the first Unlock's answer.
+func (s *state) finish(err error, lost *LostError) {
+	if lost != nil {
+		s.mu.Lock()
+		s.lost = lost
+		s.mu.Unlock()
+		s.p.Lost(lost)
+	}
+	s.p.Released(err)
+	s.answer = err
+	close(s.unlocking)
+}
+
+const (
+	minPause = 25 * time.Millisecond
+	maxPause = 400 * time.Millisecond
+)
+
+// release deletes the row, trying again while the store is unavailable, within its bound. The second result is a loss that
+// the store has told.
+func (s *state) release(left time.Duration) (error, *LostError) {
+	ctx, cancel := context.WithTimeout(context.Background(), s.p.ReleaseBound(left))
+	defer cancel()
+	unclear := false // an earlier attempt may have deleted the row
+	for pause := minPause; ; pause = min(2*pause, maxPause) {
+		res, err := s.p.Release(ctx)
+		if err == nil {
+			err = res.Err
+		}
+		switch {
+		case err == nil:
+			return nil, nil
+		case errors.Is(err, store.ErrLost):
+			if unclear && left > 0 && res.Lease.Owner != s.p.Owner {
+				// It was valid when the first attempt was sent, and is gone now: that attempt has deleted it. A
+				// row of ours would have been deleted by this one, after its expiry.
+				return nil, nil
+			}
+			lost := s.denied(res.Lease, err)
+			return lost, lost
+		case !errors.Is(err, store.ErrUnavailable):
+			return err, nil // trying again would not help; the row expires
+		}
+		unclear = unclear || errors.Is(err, store.ErrUnclear)
+		timer := time.NewTimer(pause/2 + rand.N(pause/2))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return unconfirmed(err, unclear), nil
+		}
+	}
+}
+
+// denied is the loss that a Release has found out.
+func (s *state) denied(row store.Lease, err error) *LostError {
+	why := Gone
+	if row.Owner != "" && row.Owner != s.p.Owner {
+		why = Taken
+	}
+	now := s.p.Clock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.loss(now, why, err)
+}
+
+// unconfirmed is the last attempt's error, unclear if any attempt was.
+func unconfirmed(err error, unclear bool) error {
+	if !unclear || errors.Is(err, store.ErrUnclear) {
+		return err
+	}
+	cause := err
+	var u *store.UnavailableError
+	if errors.As(err, &u) {
+		cause = u.Err
+	}
+	return &store.UnavailableError{Op: "release", Unclear: true, Err: cause}
+}
