@@ -313,7 +313,7 @@ func TestGoroutinesDoNotGrowWithTime(t *testing.T) {
 		assert.EqualValues(t, 2*bounded.Most, started.Load())
 		close(free)
 		synctest.Wait()
-		assert.Equal(t, before, runtime.NumGoroutine())
+		assert.LessOrEqual(t, runtime.NumGoroutine(), before)
 	})
 }
 

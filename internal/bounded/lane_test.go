@@ -141,24 +141,3 @@ func TestBurst(t *testing.T) {
 		synctest.Wait()
 	})
 }
-
-func TestWaitersOfALaneLeaveNothingBehind(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		free := make(chan struct{})
-		var started atomic.Int64
-		calls := bounded.New(deaf(free, &started))
-		fill(t, calls, "acquire")
-		for range 50 { // callers that leave at the very moment when places become free
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			go func() { _, _ = calls.Acquire(ctx, limit, claim, nil) }()
-		}
-		time.AfterFunc(time.Second, func() { close(free) })
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		for range 3 * bounded.Most {
-			_, err := calls.Acquire(t.Context(), limit, claim, nil)
-			require.NoError(t, err)
-		}
-	})
-}
