@@ -84,7 +84,17 @@ func Run(t *testing.T, h Harness) {
 		name  string
 		cases []testCase
 	}{
-		{"acquire", acquireCases},
+		{"acquire", acquireCases()},
+		{"expiry", expiryCases()},
+		{"renew", renewCases()},
+		{"release", releaseCases()},
+		{"tokens", tokenCases()},
+		{"batches", batchCases()},
+		{"validation", validationCases()},
+		{"names", nameCases()},
+		{"metadata", metadataCases()},
+		{"inspector", inspectorCases()},
+		{"concurrency", concurrencyCases()},
 	} {
 		t.Run(family.name, func(t *testing.T) {
 			for _, c := range family.cases {
@@ -101,6 +111,7 @@ const (
 	inspector needs = 1 << iota
 	steps
 	exact
+	exactNames
 )
 
 type testCase struct {
@@ -117,6 +128,8 @@ func (c testCase) runIn(t *testing.T, h Harness) {
 		t.Skip("no Harness.StepClock")
 	case c.needs&exact != 0 && !h.Exact:
 		t.Skip("not Harness.Exact")
+	case c.needs&exactNames != 0 && h.CoarseNames:
+		t.Skip("Harness.CoarseNames")
 	}
 	h.Exec(t, func(t *testing.T) {
 		c.run(&suite{T: t, h: h, st: h.Open(t)})
