@@ -81,7 +81,9 @@ func (l life) on(e event) (life, actions) {
 	case lateRefused:
 		l.abandoned--
 	case lose:
-		l.phase = lost
+		if l.phase == held {
+			l.phase = lost
+		}
 	case burn:
 		was := l.phase
 		l.phase = burnt

@@ -1,0 +1,69 @@
+package mutex
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/aaravsoft/leasehold/guard"
+	"github.com/aaravsoft/leasehold/store"
+)
+
+// What callers meet, under one roof.
+type (
+	// Guard is a lock that is held: see [guard.Guard].
+	Guard = guard.Guard
+	// LostError says why a lock was lost, and since when: see [guard.LostError].
+	LostError = guard.LostError
+	// Reason is why a lock was lost: see [guard.Reason].
+	Reason = guard.Reason
+	// HeldError says who holds a lock, and until when: see [store.HeldError].
+	HeldError = store.HeldError
+	// UnavailableError says what could not be asked or answered: see [store.UnavailableError].
+	UnavailableError = store.UnavailableError
+	// MisconfiguredError says what must be set up differently: see [store.MisconfiguredError].
+	MisconfiguredError = store.MisconfiguredError
+)
+
+// The classes, see package store. An error is exactly one of them, except that the error of a caller's ended context is
+// joined with the class of what was waited for.
+var (
+	ErrHeld          = store.ErrHeld
+	ErrLost          = store.ErrLost
+	ErrUnavailable   = store.ErrUnavailable
+	ErrInvalid       = store.ErrInvalid
+	ErrMisconfigured = store.ErrMisconfigured
+
+	// ErrUnclear refines ErrUnavailable: it may have happened all the same.
+	ErrUnclear = store.ErrUnclear
+)
+
+var (
+	// ErrClosed: the client was closed. It ends the contexts of its guards and the waits of its callers.
+	ErrClosed = guard.ErrClosed
+
+	// ErrUnlocked: the guard was unlocked.
+	ErrUnlocked = guard.ErrUnlocked
+
+	// ErrNested refines ErrInvalid: the caller's context already carries a guard of this name. Locks are not reentrant:
+	// waiting would never end.
+	ErrNested = fmt.Errorf("%w: nested lock", store.ErrInvalid)
+
+	// ErrNoDefault refines ErrMisconfigured: SetDefault was not called.
+	ErrNoDefault = fmt.Errorf("%w: no default client: call mutex.SetDefault first", store.ErrMisconfigured)
+)
+
+var errWaitOver = errors.New("the wait is over")
+
+// contextError is what a context that has ended says: its error, and its cause if that is another one (the cause that
+// signal.NotifyContext sets is not Canceled).
+func contextError(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if err == nil || cause == nil || errors.Is(cause, err) {
+		return cause
+	}
+	if errors.Is(err, cause) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", err, cause)
+}

@@ -1,0 +1,183 @@
+package mutex
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"time"
+)
+
+// Hooks are called for what happens to a client's locks, one at a time and in order, on a goroutine of the client:
+// a slow hook delays later events, never a lock. Nil hooks are skipped. Lost and Released are never dropped; of the
+// others, those that come while 1,024 events wait are.
+type Hooks struct {
+	Waiting  func(Event) // a Lock begins to wait; Err says who holds the name
+	Acquired func(Event)
+	Refused  func(Event) // one attempt was refused (*HeldError) or failed
+	Renewed  func(Event)
+	AtRisk   func(Event) // a renewal failed; it is tried again until Left is over. Once until the next success
+	Lost     func(Event) // Err is the *LostError
+	Released func(Event) // Err is nil, or says why the release is not confirmed
+}
+
+// Event is what a hook is told. Fields that do not apply are zero.
+type Event struct {
+	Name   string
+	Owner  string // of the grant, or of the attempt
+	Token  uint64
+	Waited time.Duration // from the call of Lock
+	Held   time.Duration // since the grant
+	Left   time.Duration // of trust
+	Reason Reason        // of a loss
+	Err    error
+
+	// Dropped counts the events that this client had to drop before this one, in all.
+	Dropped uint64
+}
+
+type kind uint8
+
+const (
+	evWaiting kind = iota
+	evAcquired
+	evRefused
+	evRenewed
+	evAtRisk
+	evLost
+	evReleased
+	evLeaked // log only
+)
+
+// maxQueued is how many events may wait for the hooks.
+const maxQueued = 1024
+
+// events is the client's FIFO to hooks and logger. Its goroutine exists only while it is not empty.
+type events struct {
+	hooks Hooks
+	log   *slog.Logger
+	tasks *tasks
+
+	mu      sync.Mutex
+	queue   []record
+	running bool
+	dropped uint64
+}
+
+type record struct {
+	kind kind
+	ev   Event
+}
+
+// emit never blocks and calls nothing of the user's: it may be used from anywhere but under a lock.
+func (e *events) emit(k kind, ev Event) {
+	if e.hook(k) == nil && !e.log.Enabled(context.Background(), k.level(ev)) {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.queue) >= maxQueued && k != evLost && k != evReleased {
+		e.dropped++
+		return
+	}
+	ev.Dropped = e.dropped
+	e.queue = append(e.queue, record{k, ev})
+	if !e.running {
+		e.running = true
+		e.tasks.start(e.deliver)
+	}
+}
+
+func (e *events) deliver() {
+	for {
+		e.mu.Lock()
+		batch := e.queue
+		e.queue = nil
+		e.running = len(batch) > 0
+		e.mu.Unlock()
+		if len(batch) == 0 {
+			return
+		}
+		for _, r := range batch {
+			e.write(r)
+			e.call(r)
+		}
+	}
+}
+
+func (e *events) call(r record) {
+	hook := e.hook(r.kind)
+	if hook == nil {
+		return
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			e.log.Error("leasehold: a hook panicked", "hook", r.kind.String(), "name", r.ev.Name, "err", fmt.Sprint(v), "stack", string(debug.Stack()))
+		}
+	}()
+	hook(r.ev)
+}
+
+func (e *events) hook(k kind) func(Event) {
+	switch k {
+	case evWaiting:
+		return e.hooks.Waiting
+	case evAcquired:
+		return e.hooks.Acquired
+	case evRefused:
+		return e.hooks.Refused
+	case evRenewed:
+		return e.hooks.Renewed
+	case evAtRisk:
+		return e.hooks.AtRisk
+	case evLost:
+		return e.hooks.Lost
+	case evReleased:
+		return e.hooks.Released
+	}
+	return nil
+}
+
+func (e *events) write(r record) {
+	level := r.kind.level(r.ev)
+	if !e.log.Enabled(context.Background(), level) {
+		return
+	}
+	ev := r.ev
+	attrs := []slog.Attr{slog.String("name", ev.Name), slog.String("owner", ev.Owner)}
+	for _, a := range []slog.Attr{
+		slog.Uint64("token", ev.Token), slog.Duration("waited", ev.Waited),
+		slog.Duration("held", ev.Held), slog.Duration("left", ev.Left),
+	} {
+		if !a.Value.Equal(slog.Uint64Value(0)) && !a.Value.Equal(slog.DurationValue(0)) {
+			attrs = append(attrs, a)
+		}
+	}
+	if r.kind == evLost {
+		attrs = append(attrs, slog.String("reason", ev.Reason.String()))
+	}
+	if ev.Err != nil {
+		attrs = append(attrs, slog.String("err", ev.Err.Error()))
+	}
+	e.log.LogAttrs(context.Background(), level, "leasehold: "+r.kind.String(), attrs...)
+}
+
+// level: ordinary life and contention are nobody's business above debug; what needs a person is.
+func (k kind) level(ev Event) slog.Level {
+	switch k {
+	case evLost:
+		return slog.LevelError
+	case evAtRisk, evLeaked:
+		return slog.LevelWarn
+	case evReleased:
+		if ev.Err != nil {
+			return slog.LevelWarn
+		}
+	}
+	return slog.LevelDebug
+}
+
+func (k kind) String() string {
+	return [...]string{"waiting", "acquired", "refused", "renewed", "at risk", "lost", "released", "guard was dropped without Unlock"}[k]
+}
