@@ -32,7 +32,7 @@ type Client struct {
 	names   map[string]*queue
 	holds   map[*hold]struct{} // live and draining
 	orphans orphans
-	failed  []error       // releases that were not confirmed since Close began
+	failed  []error       // losses, and releases that were not confirmed, since Close began
 	changed chan struct{} // closed and replaced when a hold ends or a waiter leaves; nil while nobody waits for it
 	watcher watcher
 }
@@ -71,6 +71,7 @@ func (c *Client) drop(h *hold) {
 	c.dropLocked(h)
 }
 
+// dropLocked is drop with mu held.
 func (c *Client) dropLocked(h *hold) {
 	delete(c.holds, h)
 	if h.queue.holder == h {

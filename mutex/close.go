@@ -12,8 +12,8 @@ import (
 // are unlocked or lost, or ctx ends. Until then the locks are renewed, at most for Drain, so that work stops under
 // protection; nothing is deleted under running work. Afterwards an Unlock still works, within 100 ms.
 //
-// The error names every lock that was still held when ctx ended (its row expires by itself) and every release that could
-// not be confirmed. Close may be called again. It does not close the store.
+// The error names every lock that was still held when ctx ended or whose trust ended before its Unlock (its row expires by
+// itself), and every release that could not be confirmed. Close may be called again. It does not close the store.
 func (c *Client) Close(ctx context.Context) error {
 	c.mu.Lock()
 	c.closed = true

@@ -92,17 +92,16 @@ func (e *events) emit(k kind, ev Event) {
 func (e *events) deliver() {
 	for {
 		e.mu.Lock()
-		batch := e.queue
-		e.queue = nil
-		e.running = len(batch) > 0
-		e.mu.Unlock()
-		if len(batch) == 0 {
+		if e.running = len(e.queue) > 0; !e.running {
+			e.queue = nil
+			e.mu.Unlock()
 			return
 		}
-		for _, r := range batch {
-			e.write(r)
-			e.call(r)
-		}
+		r := e.queue[0]
+		e.queue = e.queue[1:]
+		e.mu.Unlock()
+		e.write(r)
+		e.call(r)
 	}
 }
 

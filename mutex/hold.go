@@ -160,7 +160,11 @@ func place(pcs []uintptr) string {
 // release is one attempt to delete the row, for the guard.
 func (h *hold) release(ctx context.Context) (store.Result, error) {
 	h.id.on(burn) // before the Release is sent (rule 6)
-	results, err := h.client.calls.Release(ctx, h.timing.attempt(), []store.Claim{h.claim}, nil)
+	limit := h.timing.attempt()
+	if end, ok := ctx.Deadline(); ok {
+		limit = min(limit, time.Until(end)) // Unlock's bound holds to the millisecond
+	}
+	results, err := h.client.calls.Release(ctx, limit, []store.Claim{h.claim}, nil)
 	if err != nil {
 		return store.Result{}, err
 	}
@@ -170,10 +174,16 @@ func (h *hold) release(ctx context.Context) (store.Result, error) {
 // lost is called once by the guard, after its context has ended.
 func (h *hold) lost(err *guard.LostError) {
 	h.id.on(lose)
-	h.client.drop(h)
+	c := h.client
+	c.mu.Lock()
+	if c.closed {
+		c.failed = append(c.failed, err)
+	}
+	c.dropLocked(h)
+	c.mu.Unlock()
 	ev := h.event()
 	ev.Left, ev.Reason, ev.Err = 0, err.Reason, err
-	h.client.events.emit(evLost, ev)
+	c.events.emit(evLost, ev)
 }
 
 // released is called once by the guard, when Unlock's Release has come to its end.

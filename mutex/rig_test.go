@@ -34,7 +34,6 @@ type rig struct {
 func newRig(t *testing.T) *rig {
 	mem := memory.New()
 	r := &rig{t: t, mem: mem, faults: faultstore.Wrap(mem), start: time.Now()}
-	t.Cleanup(r.faults.Free)
 	return r
 }
 
@@ -53,6 +52,7 @@ func (r *rig) on(st store.Store, cfg Config) *Client {
 	c, err := New(st, cfg)
 	require.NoError(r.t, err)
 	r.t.Cleanup(func() {
+		r.faults.Clear()
 		r.faults.Free()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()

@@ -29,7 +29,7 @@ type Fault struct {
 
 	// Before the call is executed, in this order:
 	Before     func()
-	HangBefore bool  // block until Free, whatever the context says
+	HangBefore bool  // block until Free, then execute, whatever the context says
 	Fail       error // the call is not executed, and this is its error
 	Panic      bool
 
@@ -123,20 +123,20 @@ func (s *Store) Blocked() int {
 
 // Acquire implements [store.Store].
 func (s *Store) Acquire(ctx context.Context, c store.Claim) (store.Lease, error) {
-	return run(s, Acquire, []store.Claim{c}, func() (store.Lease, error) { return s.inner.Acquire(ctx, c) })
+	return run(ctx, s, Acquire, []store.Claim{c}, func(ctx context.Context) (store.Lease, error) { return s.inner.Acquire(ctx, c) })
 }
 
 // Renew implements [store.Store].
 func (s *Store) Renew(ctx context.Context, claims []store.Claim) ([]store.Result, error) {
-	return run(s, Renew, claims, func() ([]store.Result, error) { return s.inner.Renew(ctx, claims) })
+	return run(ctx, s, Renew, claims, func(ctx context.Context) ([]store.Result, error) { return s.inner.Renew(ctx, claims) })
 }
 
 // Release implements [store.Store].
 func (s *Store) Release(ctx context.Context, claims []store.Claim) ([]store.Result, error) {
-	return run(s, Release, claims, func() ([]store.Result, error) { return s.inner.Release(ctx, claims) })
+	return run(ctx, s, Release, claims, func(ctx context.Context) ([]store.Result, error) { return s.inner.Release(ctx, claims) })
 }
 
-func run[T any](s *Store, op Op, claims []store.Claim, call func() (T, error)) (T, error) {
+func run[T any](ctx context.Context, s *Store, op Op, claims []store.Claim, call func(context.Context) (T, error)) (T, error) {
 	f := s.meet(op, claims)
 	var none T
 	if f.Before != nil {
@@ -144,6 +144,7 @@ func run[T any](s *Store, op Op, claims []store.Claim, call func() (T, error)) (
 	}
 	if f.HangBefore {
 		s.hang()
+		ctx = context.WithoutCancel(ctx) // as a statement that was already on the wire
 	}
 	if f.Panic {
 		panic("faultstore: the store has a bug")
@@ -151,7 +152,7 @@ func run[T any](s *Store, op Op, claims []store.Claim, call func() (T, error)) (
 	if f.Fail != nil {
 		return none, f.Fail
 	}
-	answer, err := call()
+	answer, err := call(ctx)
 	if f.After != nil {
 		f.After()
 	}
