@@ -21,7 +21,8 @@ func (c *Control) Raise(sent clock.Instant) {
 	now := s.p.Clock()
 	s.mu.Lock()
 	do := s.advance(now)
-	if !s.phase.over() && sent.Since(s.confirmed) > 0 {
+	// Which request was sent later is asked of the clock that nobody sets.
+	if later := sent.Mono+sent.Suspended > s.confirmed.Mono+s.confirmed.Suspended; later && !s.phase.over() {
 		s.confirmed, s.attempts, s.failure = sent, 0, nil
 	}
 	s.mu.Unlock()

@@ -3,6 +3,7 @@ package mutex
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -160,10 +161,10 @@ func (r *rig) owner(name string) string {
 // lastRenewalBefore moves to a moment of the scenario, and returns when the last renewal before it was sent.
 func (r *rig) lastRenewalBefore(d time.Duration) time.Duration {
 	r.t.Helper()
-	var last time.Duration
-	r.faults.Add(faultstore.Fault{Ops: faultstore.Renew, Before: func() { last = r.at() }})
+	var last atomic.Int64
+	r.faults.Add(faultstore.Fault{Ops: faultstore.Renew, Before: func() { last.Store(int64(r.at())) }})
 	r.sleepUntil(d)
 	r.faults.Clear()
-	require.Positive(r.t, last, "no renewal yet")
-	return last
+	require.Positive(r.t, last.Load(), "no renewal yet")
+	return time.Duration(last.Load())
 }
