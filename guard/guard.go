@@ -33,8 +33,8 @@ type Params struct {
 	// Drain is over; more than once is harmless.
 	Stop func()
 
-	// Release is one bounded attempt to delete the row.
-	Release func(ctx context.Context) (store.Result, error)
+	// Release is one attempt to delete the row, which may take that long.
+	Release func(limit time.Duration) (store.Result, error)
 
 	// ReleaseBound is how long Unlock may take in all, if that much of trust is left.
 	ReleaseBound func(left time.Duration) time.Duration

@@ -487,7 +487,7 @@ func TestLeak(t *testing.T) {
 		g, ctl := New(Params{
 			Name: "job", Owner: "a/b", Parent: context.Background(), Clock: clock.System(), Sent: clock.System()(), Trust: time.Hour, Drain: time.Hour,
 			Stop: func() {}, Lost: func(*LostError) {}, Released: func(error) {}, Go: func(f func()) { f() },
-			Release:      func(context.Context) (store.Result, error) { return store.Result{}, nil },
+			Release:      func(time.Duration) (store.Result, error) { return store.Result{}, nil },
 			ReleaseBound: func(d time.Duration) time.Duration { return d },
 		})
 		require.Less(t, time.Since(start), time.Minute)
@@ -525,7 +525,7 @@ func BenchmarkGuard(b *testing.B) {
 	p := Params{
 		Name: "job", Owner: "a/b", Parent: context.Background(), Clock: clock.System(), Trust: time.Hour, Drain: time.Hour,
 		Stop: func() {}, Lost: func(*LostError) {}, Released: func(error) {}, Go: func(f func()) { f() },
-		Release:      func(context.Context) (store.Result, error) { return store.Result{}, nil },
+		Release:      func(time.Duration) (store.Result, error) { return store.Result{}, nil },
 		ReleaseBound: func(d time.Duration) time.Duration { return d },
 	}
 	b.ReportAllocs()

@@ -77,7 +77,7 @@ func (r *rig) move(suspend, step time.Duration) {
 	r.step += step
 }
 
-func (r *rig) release(ctx context.Context) (store.Result, error) {
+func (r *rig) release(time.Duration) (store.Result, error) {
 	r.mu.Lock()
 	if r.sent++; r.sent == 1 {
 		r.ctxAtSend = context.Cause(r.g.Context())

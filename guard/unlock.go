@@ -112,11 +112,10 @@ const (
 // release deletes the row, trying again while the store is unavailable, within its bound. The second result is a loss that
 // the store has told.
 func (s *state) release(left time.Duration) (error, *LostError) {
-	ctx, cancel := context.WithTimeout(context.Background(), s.p.ReleaseBound(left))
-	defer cancel()
+	bound, began := s.p.ReleaseBound(left), time.Now()
 	unclear := false // an earlier attempt may have deleted the row
 	for pause := minPause; ; pause = min(2*pause, maxPause) {
-		res, err := s.p.Release(ctx)
+		res, err := s.p.Release(bound - time.Since(began))
 		if err == nil {
 			err = res.Err
 		}
@@ -135,11 +134,9 @@ func (s *state) release(left time.Duration) (error, *LostError) {
 			return err, nil // trying again would not help; the row expires
 		}
 		unclear = unclear || errors.Is(err, store.ErrUnclear)
-		timer := time.NewTimer(pause/2 + rand.N(pause/2))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		rest := bound - time.Since(began)
+		time.Sleep(min(pause/2+rand.N(pause/2), rest))
+		if time.Since(began) >= bound {
 			return unconfirmed(err, unclear), nil
 		}
 	}
