@@ -1,11 +1,26 @@
 package guard
 
 import (
+	"context"
+
 	"github.com/aaravsoft/leasehold/internal/clock"
 )
 
 // Control is the end of a guard that its client holds, as a cancel function is of a context. It does not keep the handle.
 type Control state
+
+// Start begins to watch the clock and the parent context.
+func (c *Control) Start() {
+	s := (*state)(c)
+	now := s.p.Clock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.phase.over() {
+		return
+	}
+	s.timer.Reset(s.next(now))
+	s.unwatch = context.AfterFunc(s.ctx, s.check)
+}
 
 // Deadline returns D.
 func (c *Control) Deadline() clock.Instant {

@@ -3,6 +3,7 @@ package guard
 import (
 	"context"
 	"iter"
+	"math"
 	"runtime"
 	"time"
 
@@ -50,24 +51,22 @@ type Params struct {
 	Released func(error)
 }
 
-// New returns a live guard, and the other end of it.
+// New returns a live guard, and the other end of it. Its timers run from [Control.Start] on, so that whoever made it can
+// put it where the callbacks look for it.
 func New(p Params) (*Guard, *Control) {
 	s := &state{p: p, confirmed: p.Sent}
 	s.ctx, s.cancel = context.WithCancelCause(p.Parent)
 	s.places = runtime.Callers(2, s.where[:])
-	now := p.Clock()
 	if p.MaxHold > 0 {
-		s.holdEnd = now.Add(p.MaxHold)
+		s.holdEnd = p.Clock().Add(p.MaxHold)
 	}
 	g := &Guard{state: s}
 	g.ctx = context.WithValue(s.ctx, carried{}, g)
 	// The cleanup may touch nothing but this flag: it runs on a goroutine of the runtime's, in no bubble.
 	s.cleanup = runtime.AddCleanup(g, func(s *state) { s.leaked.Store(true) }, s)
 
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.timer = time.AfterFunc(s.next(now), s.check)
-	s.unwatch = context.AfterFunc(s.ctx, s.check)
+	s.timer = time.AfterFunc(math.MaxInt64, s.check)
+	s.unwatch = func() bool { return false }
 	return g, (*Control)(s)
 }
 

@@ -491,6 +491,7 @@ func TestLeak(t *testing.T) {
 			ReleaseBound: func(d time.Duration) time.Duration { return d },
 		})
 		require.Less(t, time.Since(start), time.Minute)
+		ctl.Start()
 		keep(g)
 		return ctl
 	}
@@ -531,7 +532,8 @@ func BenchmarkGuard(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		p.Sent = p.Clock()
-		g, _ := New(p)
+		g, ctl := New(p)
+		ctl.Start()
 		_ = g.Unlock()
 	}
 }

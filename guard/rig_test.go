@@ -58,6 +58,7 @@ func newRig(t *testing.T, parent context.Context, change ...func(*Params)) *rig 
 		c(&p)
 	}
 	r.g, r.Control = New(p)
+	r.Start()
 	t.Cleanup(r.wg.Wait)
 	t.Cleanup(func() { _ = r.g.Unlock() })
 	return r

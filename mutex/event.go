@@ -10,8 +10,8 @@ import (
 )
 
 // Hooks are called for what happens to a client's locks, one at a time and in order, on a goroutine of the client:
-// a slow hook delays later events, never a lock. Nil hooks are skipped. Lost and Released are never dropped; of the
-// others, those that come while 1,024 events wait are.
+// a slow hook delays later events and Close, never a lock; it must not call Close. Nil hooks are skipped. Lost and Released
+// are never dropped; of the others, those that come while 1,024 events wait are.
 type Hooks struct {
 	Waiting  func(Event) // a Lock begins to wait; Err says who holds the name
 	Acquired func(Event)

@@ -83,10 +83,10 @@ func (c *Client) hold(w *waiter, sent clock.Instant, lease store.Lease) (*Guard,
 	c.watch(h.timing)
 	c.mu.Unlock()
 
+	ctl.Start()
 	c.beat.Add(h, h.timing.renew, sent)
-	if ctl.Ended() { // before it was registered: its callbacks have found nothing to take out
+	if ctl.Ended() { // meanwhile: its Stop may have come before Add
 		c.beat.Remove(h)
-		c.drop(h)
 	}
 	ev := h.event()
 	ev.Waited = h.since.Sub(w.started)

@@ -148,6 +148,9 @@ func (w *waiter) compete() (*Guard, error) {
 		if w.ctx.Err() != nil {
 			return nil, w.gaveUp(err)
 		}
+		if errors.Is(err, errCleaned) {
+			continue
+		}
 		if w.opts.wait == 0 || !worthWaiting(err) {
 			return nil, err
 		}
@@ -282,10 +285,14 @@ func (w *waiter) refused(sentAt time.Time, err error) error {
 			c.mu.Lock()
 			q.poll = poll{}
 			c.mu.Unlock()
+			return errCleaned
 		}
 	}
 	return w.keep(held)
 }
+
+// errCleaned asks for another attempt: what was in the way was our own, and is gone.
+var errCleaned = errors.New("an orphan was cleaned up")
 
 // explain adds what to do about an attempt that ended at its own limit.
 func (w *waiter) explain(err error) error {
@@ -309,7 +316,7 @@ func (w *waiter) failed(retryAfter time.Duration) {
 // keep remembers what the store said, for those whose wait ends before they are told something themselves. An attempt
 // that was cut short by the end of the wait says nothing.
 func (w *waiter) keep(err error) error {
-	if w.ctx.Err() == nil {
+	if w.ctx.Err() == nil && worthWaiting(err) { // what is wrong with the configuration is asked anew each time
 		w.client.mu.Lock()
 		w.queue.last = err
 		w.client.mu.Unlock()
