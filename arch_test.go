@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -229,4 +230,43 @@ func TestTree(t *testing.T) {
 		}
 		return nil
 	}))
+}
+
+// TestFailureModes holds docs/failure-modes.md against the tests: every id in it stands in the name of a subtest.
+func TestFailureModes(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("docs", "failure-modes.md"))
+	require.NoError(t, err)
+	var tests strings.Builder
+	require.NoError(t, filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		isTest := strings.HasSuffix(name, "_test.go") || strings.HasSuffix(name, ".txtar") ||
+			strings.HasPrefix(filepath.ToSlash(name), "store/storetest/")
+		if err != nil || d.IsDir() || !isTest {
+			return err
+		}
+		src, err := os.ReadFile(name)
+		tests.WriteString(name)
+		tests.Write(src)
+		return err
+	}))
+	ids := regexp.MustCompile(`(?m)^\| ([A-Z]{3}-\d\d) `).FindAllStringSubmatch(string(text), -1)
+	require.NotEmpty(t, ids)
+	for _, id := range ids {
+		assert.Contains(t, tests.String(), id[1], "no test carries the id")
+	}
+}
+
+// TestLimitsAreWritten is about what readers must not believe.
+func TestLimitsAreWritten(t *testing.T) {
+	t.Run("OBS-03 what is not promised stands where users read", func(t *testing.T) {
+		for file, phrases := range map[string][]string{
+			"README.md":                      {"What is not promised", "paused", "failover", "clock", "token", "fairness"},
+			filepath.Join("mutex", "doc.go"): {"What is not", "stopped", "failover", "clock", "Token", "fair"},
+		} {
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			for _, p := range phrases {
+				assert.Contains(t, string(text), p, file)
+			}
+		}
+	})
 }

@@ -57,6 +57,19 @@ func TestWaiting(t *testing.T) {
 		require.NoError(t, g.Unlock())
 	})
 
+	bubble(t, "LIV-03 waiting spins nowhere", func(t *testing.T) {
+		r := newRig(t)
+		g := mustLock(t, r.healthy(Config{TTL: time.Minute}), "job")
+		var wg sync.WaitGroup
+		for range 100 {
+			c := r.client(three()) // as many processes
+			wg.Go(func() { _, _ = c.Lock(t.Context(), "job", WithWait(10*time.Second)) })
+		}
+		wg.Wait() // a spin would keep fake time from moving
+		require.Less(t, r.faults.Calls(faultstore.Acquire), 100*25, "the back-off, then one every 0.5 to 1 s")
+		require.NoError(t, g.Unlock())
+	})
+
 	bubble(t, "local waiters are served first in, first out", func(t *testing.T) {
 		r := newRig(t)
 		c := r.client(three())
