@@ -46,8 +46,10 @@ func TestTrust(t *testing.T) {
 		l, b := r.held(), r.other()
 		r.sleepUntil(2 * time.Second)
 		r.faults.Add(faultstore.Fault{Ops: faultstore.Renew, Delay: 750 * time.Millisecond, Times: 1})
+		expires := l.ExpiresAt()
 		require.ErrorIs(r, l.TryRenew(r.Context()), store.ErrLost)
 		assert.Equal(r, 2750*time.Millisecond, time.Since(r.start))
+		assert.Equal(r, expires, l.ExpiresAt())
 		assert.Zero(r, l.Remaining())
 		require.ErrorIs(r, l.TryRenew(r.Context()), store.ErrLost)
 		r.requireCalls(1, 1, 0) // it is final

@@ -219,8 +219,7 @@ func (l *Lease) release(ctx context.Context, t *tenure) error {
 		t.maybeReleased = t.maybeReleased || valid && errors.Is(err, store.ErrUnclear)
 		return err
 	}
-	// From here on only abandoned Acquires can write such a row, and their answers will have it released.
-	t.row, t.unclear = false, false
+	t.row = false // only an abandoned Acquire can write it now, and its late answer will have it released
 	if t.maybeReleased && row.Owner != t.owner {
 		err = nil // the earlier attempt has deleted it, in time
 	}
