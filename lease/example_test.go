@@ -67,8 +67,7 @@ func ExampleLease_TryAcquire() {
 
 	err := b.TryAcquire(ctx)
 	fmt.Println(errors.Is(err, store.ErrHeld))
-	var held *store.HeldError
-	if errors.As(err, &held) {
+	if held, ok := errors.AsType[*store.HeldError](err); ok {
 		who, _, _ := strings.Cut(held.Lease.Owner, "/")
 		fmt.Printf("held by %s for %s: %s\n", who, held.Lease.Left.Round(time.Second), held.Lease.Metadata)
 	}

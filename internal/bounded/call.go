@@ -70,7 +70,7 @@ func (c *call[T]) ask() {
 		c.settle()
 	}()
 	value, err := c.run(c.caller, c.ctx)
-	c.value, c.err = value, translate(c.op, err, c.caller, c.ctx)
+	c.value, c.err = value, translate(c.caller, c.ctx, c.op, err)
 	returned = true
 }
 

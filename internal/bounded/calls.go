@@ -78,7 +78,7 @@ func (c *Calls) batch(ctx context.Context, op string,
 				return nil, unclear(op, fmt.Errorf("the store gave %d results for %d claims", len(results), len(claims)))
 			}
 			for i := range results {
-				results[i].Err = translate(op, results[i].Err, caller, ctx)
+				results[i].Err = translate(caller, ctx, op, results[i].Err)
 			}
 			return results, nil
 		},

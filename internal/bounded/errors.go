@@ -53,12 +53,12 @@ func ended(caller, ctx context.Context) error {
 	}
 	// The caller's cause can be anything, for example the ErrHeld of another lock, and must not be taken for the
 	// class of this error: only its text goes in.
-	return fmt.Errorf("%w (%v)", err, cause)
+	return fmt.Errorf("%w (%s)", err, cause.Error())
 }
 
 // translate makes exactly one class of what a store returned, and has it mention a context's error only if the caller's
 // own context has ended.
-func translate(op string, err error, caller, ctx context.Context) error {
+func translate(caller, ctx context.Context, op string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -75,14 +75,15 @@ func translate(op string, err error, caller, ctx context.Context) error {
 	inner := err
 	if theirs, ok := errors.AsType[*store.UnavailableError](err); ok {
 		u.RetryAfter = theirs.RetryAfter
-		if err == error(theirs) {
+		if err == error(theirs) { //nolint:errorlint // what wraps it would get lost
 			inner = theirs.Err
 		}
 	}
+	bare := inner == context.Canceled || inner == context.DeadlineExceeded //nolint:errorlint // not if it says more
 	switch {
 	case why == nil:
 		u.Err = quiet(inner)
-	case inner == nil || inner == context.Canceled || inner == context.DeadlineExceeded: // bare: says nothing more
+	case inner == nil || bare:
 		u.Err = why
 	default:
 		u.Err = fmt.Errorf("%w: %w", why, quiet(inner))
