@@ -20,6 +20,7 @@ var (
 // Reason is why a lock was lost.
 type Reason uint8
 
+// The reasons.
 const (
 	Unconfirmed Reason = iota + 1 // no renewal succeeded until trust ended
 	Taken                         // the store says: somebody else has it
@@ -91,12 +92,10 @@ func (e *LostError) Is(target error) bool { return target == store.ErrLost }
 
 // Unwrap returns the engine's own error without its class: a lost lock is lost, not unavailable.
 func (e *LostError) Unwrap() error {
-	var unavailable *store.UnavailableError
-	if errors.As(e.Err, &unavailable) {
+	if unavailable, ok := errors.AsType[*store.UnavailableError](e.Err); ok {
 		return unavailable.Err
 	}
-	var misconfigured *store.MisconfiguredError
-	if errors.As(e.Err, &misconfigured) {
+	if misconfigured, ok := errors.AsType[*store.MisconfiguredError](e.Err); ok {
 		return misconfigured.Err
 	}
 	return nil

@@ -83,7 +83,7 @@ func (s *state) unlock() (work func(), done <-chan struct{}) {
 		s.answer = s.lost
 		close(s.unlocking)
 		s.p.Go(func() {
-			err, _ := s.release(left)
+			_, err := s.release(left)
 			s.p.Released(err)
 		})
 		return nil, s.unlocking
@@ -92,7 +92,7 @@ func (s *state) unlock() (work func(), done <-chan struct{}) {
 }
 
 // finish publishes the first Unlock's answer.
-func (s *state) finish(err error, lost *LostError) {
+func (s *state) finish(lost *LostError, err error) {
 	if lost != nil {
 		s.mu.Lock()
 		s.lost = lost
@@ -109,9 +109,9 @@ const (
 	maxPause = 400 * time.Millisecond
 )
 
-// release deletes the row, trying again while the store is unavailable, within its bound. The second result is a loss that
-// the store has told.
-func (s *state) release(left time.Duration) (error, *LostError) {
+// release deletes the row, trying again while the store is unavailable, within its bound. Besides the answer it returns a loss
+// that the store has told.
+func (s *state) release(left time.Duration) (lost *LostError, err error) {
 	bound, began := s.p.ReleaseBound(left), time.Now()
 	unclear := false // an earlier attempt may have deleted the row
 	for pause := minPause; ; pause = min(2*pause, maxPause) {
@@ -131,13 +131,13 @@ func (s *state) release(left time.Duration) (error, *LostError) {
 			lost := s.denied(res.Lease, err)
 			return lost, lost
 		case !errors.Is(err, store.ErrUnavailable):
-			return err, nil // trying again would not help; the row expires
+			return nil, err // trying again would not help; the row expires
 		}
 		unclear = unclear || errors.Is(err, store.ErrUnclear)
 		rest := bound - time.Since(began)
 		time.Sleep(min(pause/2+rand.N(pause/2), rest))
 		if time.Since(began) >= bound {
-			return unconfirmed(err, unclear), nil
+			return nil, unconfirmed(err, unclear)
 		}
 	}
 }
@@ -160,8 +160,7 @@ func unconfirmed(err error, unclear bool) error {
 		return err
 	}
 	cause := err
-	var u *store.UnavailableError
-	if errors.As(err, &u) {
+	if u, ok := errors.AsType[*store.UnavailableError](err); ok {
 		cause = u.Err
 	}
 	return &store.UnavailableError{Op: "release", Unclear: true, Err: cause}

@@ -57,7 +57,8 @@ func settle(g *Guard, work error) error {
 // onlyCanceled reports whether an error says nothing but that a context was cancelled.
 func onlyCanceled(err error) bool {
 	for err != nil {
-		if err == context.Canceled || errors.Is(err, store.ErrLost) {
+		if err == context.Canceled || //nolint:errorlint // this link of the chain, not what it wraps
+			errors.Is(err, store.ErrLost) {
 			return true
 		}
 		err = errors.Unwrap(err) // a joined error says more

@@ -39,17 +39,17 @@ var (
 )
 
 var (
-	// ErrClosed: the client was closed. It ends the contexts of its guards and the waits of its callers.
+	// ErrClosed says that the client was closed. It ends the contexts of its guards and the waits of its callers.
 	ErrClosed = guard.ErrClosed
 
-	// ErrUnlocked: the guard was unlocked.
+	// ErrUnlocked says that the guard was unlocked.
 	ErrUnlocked = guard.ErrUnlocked
 
-	// ErrNested refines ErrInvalid: the caller's context already carries a guard of this name. Locks are not reentrant:
+	// ErrNested refines [ErrInvalid]: the caller's context already carries a guard of this name. Locks are not reentrant:
 	// waiting would never end.
 	ErrNested = fmt.Errorf("%w: nested lock", store.ErrInvalid)
 
-	// ErrNoDefault refines ErrMisconfigured: SetDefault was not called.
+	// ErrNoDefault refines [ErrMisconfigured]: SetDefault was not called.
 	ErrNoDefault = fmt.Errorf("%w: no default client: call mutex.SetDefault first", store.ErrMisconfigured)
 )
 

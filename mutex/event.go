@@ -134,6 +134,7 @@ func (e *events) hook(k kind) func(Event) {
 		return e.hooks.Lost
 	case evReleased:
 		return e.hooks.Released
+	case evLeaked: // for the log alone
 	}
 	return nil
 }
@@ -173,6 +174,7 @@ func (k kind) level(ev Event) slog.Level {
 		if ev.Err != nil {
 			return slog.LevelWarn
 		}
+	default:
 	}
 	return slog.LevelDebug
 }

@@ -59,8 +59,7 @@ func ExampleClient_TryLock() {
 	defer first.Unlock()
 
 	_, err = locks.TryLock(context.Background(), "job")
-	var held *mutex.HeldError
-	if errors.As(err, &held) {
+	if held, ok := errors.AsType[*mutex.HeldError](err); ok {
 		fmt.Println("held by us:", held.Lease.Owner == first.Owner())
 		fmt.Println("note:", held.Lease.Metadata)
 	}

@@ -27,7 +27,6 @@ const attempts = 3
 type fate struct {
 	sent, executed, answered, abandoned bool
 	grant                               bool // what it did when it executed
-	connGone                            bool // no answer will come
 }
 
 type rowOwner uint8

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/aaravsoft/leasehold/guard"
@@ -28,7 +29,7 @@ func (c *Client) Lock(ctx context.Context, name string, opts ...Option) (*Guard,
 // TryLock is Lock with one attempt. It does not overtake waiters of this process, and if this process holds the name
 // it is refused without asking the store.
 func (c *Client) TryLock(ctx context.Context, name string, opts ...Option) (*Guard, error) {
-	return c.lock(ctx, name, append(opts[:len(opts):len(opts)], WithWait(0)))
+	return c.lock(ctx, name, append(slices.Clip(opts), WithWait(0)))
 }
 
 func (c *Client) lock(ctx context.Context, name string, opts []Option) (*Guard, error) {
@@ -259,11 +260,10 @@ func (w *waiter) granted(sent clock.Instant, lease store.Lease) (*Guard, error) 
 
 // refused plans the next attempt after an answer that is no grant, and returns what to tell the caller.
 func (w *waiter) refused(sentAt time.Time, err error) error {
-	var held *store.HeldError
-	if !errors.As(err, &held) {
-		var unavailable *store.UnavailableError
+	held, isHeld := errors.AsType[*store.HeldError](err)
+	if !isHeld {
 		var retryAfter time.Duration
-		if errors.As(err, &unavailable) {
+		if unavailable, ok := errors.AsType[*store.UnavailableError](err); ok {
 			retryAfter = unavailable.RetryAfter
 		}
 		w.failed(retryAfter)
@@ -296,8 +296,7 @@ var errCleaned = errors.New("an orphan was cleaned up")
 
 // explain adds what to do about an attempt that ended at its own limit.
 func (w *waiter) explain(err error) error {
-	var limit *bounded.LimitError
-	if !errors.As(err, &limit) {
+	if _, ok := errors.AsType[*bounded.LimitError](err); !ok {
 		return err
 	}
 	t := w.timing

@@ -139,7 +139,6 @@ func TestTrust(t *testing.T) {
 
 	bubble(t, "rule 3: a grant that comes too late is given back", func(t *testing.T) {
 		r := newRig(t)
-		c := r.client(three())
 		clk := &clocks{}
 		c, err := newClient(r.faults, three(), clk.now)
 		require.NoError(t, err)

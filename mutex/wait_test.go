@@ -250,8 +250,8 @@ func TestWaiting(t *testing.T) {
 		var p poll
 		now := time.Now()
 		by := store.Lease{Owner: "a", Left: time.Hour}
-		for _, most := range []time.Duration{25, 50, 100, 200, 400, 800, 1000, 1000} {
-			most *= time.Millisecond
+		for _, ms := range []int{25, 50, 100, 200, 400, 800, 1000, 1000} {
+			most := time.Duration(ms) * time.Millisecond
 			p.refused(now, now, by)
 			wait := p.next.Sub(now)
 			require.GreaterOrEqual(t, wait, most/2)

@@ -107,8 +107,7 @@ func TestErrors(t *testing.T) {
 		}
 		require.Equal(t, 1, n, "exactly one class: %v", tc.err)
 		require.ErrorIs(t, tc.err, tc.class)
-		var unavailable *store.UnavailableError
-		if errors.As(tc.err, &unavailable) {
+		if unavailable, ok := errors.AsType[*store.UnavailableError](tc.err); ok {
 			require.ErrorIs(t, tc.err, engine)
 			require.Equal(t, unavailable.Unclear, errors.Is(tc.err, store.ErrUnclear))
 		}

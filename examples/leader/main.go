@@ -23,8 +23,9 @@ func main() {
 	path := flag.String("db", filepath.Join(os.TempDir(), "leasehold-leader.db"), "SQLite file of the lock")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, *path); err != nil {
+	err := run(ctx, *path)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "leader:", err)
 		os.Exit(1)
 	}

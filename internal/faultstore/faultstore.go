@@ -13,6 +13,7 @@ import (
 // Op is a set of operations.
 type Op uint8
 
+// The operations.
 const (
 	Acquire Op = 1 << iota
 	Renew
