@@ -1,0 +1,73 @@
+//go:build linux || darwin
+
+package procgroup
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// The instant between fork and exec is too short to be hit from outside at will.
+func TestWhileForking(t *testing.T) {
+	forking := func(t *testing.T) *Group {
+		t.Helper()
+		g, err := Start(time.Second)
+		require.NoError(t, err)
+		t.Cleanup(g.Close)
+		require.NoError(t, g.Deadline(BootClock()+time.Minute))
+		require.NoError(t, g.beginExec())
+		return g
+	}
+
+	t.Run("the supervisor survives Kill until the child is in the group", func(t *testing.T) {
+		g := forking(t)
+		g.Kill()
+		select {
+		case e := <-g.Events():
+			t.Fatalf("%+v", e)
+		case <-time.After(50 * time.Millisecond): // nothing tells when nothing happens
+		}
+		require.False(t, ended(g.pid))
+		g.endExec(0)
+		assert.Equal(t, Event{Kind: Gone}, <-g.Events())
+	})
+
+	t.Run("signals wait for the child", func(t *testing.T) {
+		g := forking(t)
+		require.NoError(t, g.Signal(unix.SIGUSR1))
+		require.NoError(t, g.Signal(unix.SIGTERM))
+		assert.Equal(t, []unix.Signal{unix.SIGUSR1, unix.SIGTERM}, g.held)
+		g.endExec(0)
+		assert.Empty(t, g.held)
+	})
+
+	t.Run("a dead supervisor keeps the group's number", func(t *testing.T) {
+		g := forking(t)
+		require.NoError(t, unix.Kill(g.pid, unix.SIGKILL))
+		for !ended(g.pid) {
+			g.wake <- struct{}{} // the waiter looks, and must not take it
+		}
+		assert.NoError(t, unix.Kill(-g.pid, 0))
+		g.endExec(0)
+		assert.Equal(t, Event{Kind: Gone, Err: ErrSupervisorDied}, <-g.Events())
+		_, open := <-g.Events()
+		assert.False(t, open)
+	})
+}
+
+func TestLookUp(t *testing.T) {
+	t.Run("no PATH", func(t *testing.T) {
+		path, err := lookUp("sh", nil)
+		require.NoError(t, err)
+		assert.Contains(t, path, "bin/sh")
+	})
+	t.Run("a name with a slash is not looked up", func(t *testing.T) {
+		path, err := lookUp("./group_test.go", []string{"PATH=/bin"})
+		assert.Error(t, err)
+		assert.Equal(t, "./group_test.go", path)
+	})
+}
