@@ -91,7 +91,7 @@ func TestConfig(t *testing.T) {
 			_, err := c.Lock(t.Context(), "job", opt)
 			require.ErrorIs(t, err, ErrInvalid)
 		}
-		_, err := c.Lock(nil, "job") //nolint:staticcheck // what a careless caller does
+		_, err := c.Lock(nil, "job")
 		require.ErrorIs(t, err, ErrInvalid)
 		require.NoError(t, mustLock(t, c, "job", nil).Unlock())
 	})
