@@ -1,0 +1,166 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/aaravsoft/leasehold/store"
+	"github.com/aaravsoft/leasehold/store/sqlite"
+)
+
+// leases is what the verbs need of a store.
+type leases interface {
+	store.Store
+	store.Inspector
+	Close() error
+}
+
+const (
+	storeVar  = "LEASEHOLD_STORE"
+	storeHelp = "where the locks are: sqlite:PATH (default $" + storeVar + ", else a file of this user on this machine)"
+)
+
+// openers is where a kind of store is added: by the scheme of its URL. An opener gets what comes after the colon, and never
+// puts it into an error: it may hold a password.
+var openers = map[string]func(rest string) (leases, error){
+	"sqlite": openSQLite,
+	"sqlserver": func(string) (leases, error) {
+		return nil, misconfiguredf("sqlserver:// stores are not in this build yet: use sqlite:PATH")
+	},
+}
+
+// open opens the store that the flag, the environment or nobody names.
+func (a *app) open() (leases, error) {
+	target, named := a.env.lookup(storeVar)
+	source := storeVar
+	if flag := a.root.PersistentFlags().Lookup("store"); flag.Changed {
+		target, named, source = flag.Value.String(), true, "--store"
+		if hasPassword(target) {
+			a.notices.fault("the password in --store can be seen in the list of processes: better give the URL in $%s", storeVar)
+		}
+	}
+	if !named {
+		return a.openDefault()
+	}
+	if target == "" {
+		return nil, misconfiguredf("%s is set but empty: name a store, sqlite:PATH, or unset it", source)
+	}
+	scheme, rest, _ := strings.Cut(target, ":")
+	opener, known := openers[scheme]
+	if !known { // not to be quoted: a connection string without a scheme has its password anywhere
+		return nil, misconfiguredf("%s names no store: it must be sqlite:PATH or sqlserver://…", source)
+	}
+	st, err := opener(rest)
+	if err != nil {
+		return nil, asStoreError(err)
+	}
+	return st, nil
+}
+
+// asStoreError gives bad input its code: to name an unusable store is a matter of configuration.
+func asStoreError(err error) error {
+	if errors.Is(err, store.ErrInvalid) {
+		return &exitError{codeMisconfigured, err}
+	}
+	return err
+}
+
+func openSQLite(path string) (leases, error) {
+	if strings.HasPrefix(path, "//") && !strings.HasPrefix(path, "///") {
+		return nil, misconfiguredf("sqlite:PATH takes a path, not //: sqlite:/absolute/path or sqlite:relative/path")
+	}
+	return opened(sqlite.Open(path))
+}
+
+// opened keeps a nil pointer from becoming an interface that is not nil.
+func opened(st *sqlite.Store, err error) (leases, error) {
+	if err != nil {
+		return nil, err
+	}
+	return st, nil
+}
+
+// openDefault opens the file of this user, and says what that is worth.
+func (a *app) openDefault() (leases, error) {
+	if _, inside := a.env.lookup("KUBERNETES_SERVICE_HOST"); inside {
+		return nil, misconfiguredf("no store is named, and inside Kubernetes a local file excludes nobody: set $%s", storeVar)
+	}
+	folder, err := stateFolder(a.env, runtime.GOOS)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return nil, misconfiguredf("cannot create the folder of the default store: %w; set $%s", err, storeVar)
+	}
+	path := filepath.Join(folder, "leases.db")
+	a.notices.tell("no store is named: this lock excludes only this user on this machine (%s); set $%s to share it", path, storeVar)
+	st, err := opened(sqlite.Open(path))
+	if err != nil {
+		return nil, asStoreError(err)
+	}
+	return st, nil
+}
+
+// stateFolder is where the programs of this user keep what outlives them.
+func stateFolder(env environ, goos string) (string, error) {
+	home, _ := env.lookup("HOME")
+	var base string
+	switch state, _ := env.lookup("XDG_STATE_HOME"); {
+	case goos == "windows":
+		base, _ = env.lookup("LocalAppData")
+	case filepath.IsAbs(state): // a relative one is to be ignored, says the XDG specification
+		base = state
+	case !filepath.IsAbs(home):
+	case goos == "darwin":
+		base = filepath.Join(home, "Library", "Application Support")
+	default:
+		base = filepath.Join(home, ".local", "state")
+	}
+	if base == "" {
+		return "", misconfiguredf("no store is named, and there is no home folder for the default one: set $%s", storeVar)
+	}
+	return filepath.Join(base, "leasehold"), nil
+}
+
+func hasPassword(target string) bool {
+	u, err := url.Parse(target)
+	if err != nil || u.User == nil {
+		return err != nil && strings.Contains(target, "@") // cannot tell: better say it once too often
+	}
+	_, has := u.User.Password()
+	return has
+}
+
+// environ is a process environment, "key=value" each.
+type environ []string
+
+// lookup returns the first value of a variable, as getenv does.
+func (e environ) lookup(key string) (string, bool) {
+	for _, entry := range e {
+		if value, ok := strings.CutPrefix(entry, key+"="); ok {
+			return value, true
+		}
+	}
+	return "", false
+}
+
+// with returns a copy in which the variable has just this value.
+func (e environ) with(key, value string) environ {
+	return append(e.without(key), fmt.Sprintf("%s=%s", key, value))
+}
+
+// without returns a copy that does not have the variable.
+func (e environ) without(key string) environ {
+	out := make(environ, 0, len(e)+1)
+	for _, entry := range e {
+		if !strings.HasPrefix(entry, key+"=") {
+			out = append(out, entry)
+		}
+	}
+	return out
+}
