@@ -217,6 +217,7 @@ func TestLifeTable(t *testing.T) {
 		{"a refusal leaves nothing", []event{sent, refused, burn}, actions{}, burnt},
 		{"nothing was sent", []event{burn}, actions{}, burnt},
 		{"an unclear attempt is cleaned up", []event{sent, unclear, burn}, actions{release: true}, burnt},
+		{"an abandoned attempt is cleaned up now, not only when it returns", []event{sent, abandoned, burn}, actions{release: true}, burnt},
 		{"a later refusal resolves nothing", []event{sent, unclear, sent, refused, burn}, actions{release: true}, burnt},
 		{"unlock releases", []event{sent, granted, burn}, actions{release: true}, burnt},
 		{"loss does not", []event{sent, granted, lose}, actions{}, lost},
