@@ -144,16 +144,16 @@ type Command uint16
 
 // The commands of the statements that a simulator knows.
 const (
-	CommandNone     Command = 0
-	CommandSelect   Command = 0xC1
-	CommandInsert   Command = 0xC3
-	CommandDelete   Command = 0xC4
-	CommandUpdate   Command = 0xC5
-	CommandExecute  Command = 0xE0
-	CommandBegin    Command = 0xD4
-	CommandEndTran  Command = 0xD5
-	CommandMerge    Command = 0x117
-	CommandOther    Command = 0xFD
+	CommandNone    Command = 0
+	CommandSelect  Command = 0xC1
+	CommandInsert  Command = 0xC3
+	CommandDelete  Command = 0xC4
+	CommandUpdate  Command = 0xC5
+	CommandExecute Command = 0xE0
+	CommandBegin   Command = 0xD4
+	CommandEndTran Command = 0xD5
+	CommandMerge   Command = 0x117
+	CommandOther   Command = 0xFD
 )
 
 // TransactionChange is what happened to the session's transaction.
