@@ -108,12 +108,26 @@ func TestLock(t *testing.T) {
 		_, err := b.Lock(t.Context(), "job", WithWait(time.Second))
 		require.ErrorIs(t, err, ErrHeld)
 		require.NotErrorIs(t, err, context.DeadlineExceeded)
+		require.NotErrorIs(t, err, context.Canceled)
 		require.Equal(t, time.Second, r.at()-began)
 		require.NoError(t, g.Unlock())
 		h := mustLock(t, b, "job", WithWait(time.Second))
 		time.Sleep(10 * time.Second)
 		require.NoError(t, h.Err())
 		require.NoError(t, h.Unlock())
+	})
+
+	bubble(t, "ACQ-07 an attempt that the end of the wait cuts short says nothing", func(t *testing.T) {
+		r := newRig(t)
+		g := mustLock(t, r.healthy(three()), "job")
+		c := r.client(three())
+		r.faults.Add(faultstore.Fault{Ops: faultstore.Acquire, Delay: 400 * time.Millisecond})
+		_, err := c.Lock(t.Context(), "job", WithWait(600*time.Millisecond))
+		require.ErrorIs(t, err, ErrHeld)
+		require.NotErrorIs(t, err, ErrUnavailable)
+		_, err = c.Lock(t.Context(), "job", WithWait(200*time.Millisecond))
+		require.ErrorIs(t, err, ErrUnavailable, "no answer at all")
+		require.NoError(t, g.Unlock())
 	})
 
 	bubble(t, "ACQ-08 a deadline of the context scopes the hold, with the lock renewed for Drain", func(t *testing.T) {

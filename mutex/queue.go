@@ -61,6 +61,9 @@ func (q *queue) leave(w *waiter) {
 	if q.head == w {
 		q.head = nil
 	}
+	if q.waiters.Len() == 0 {
+		q.last, q.poll = nil, poll{} // nobody's schedule; the queue may stay for a clean-up
+	}
 	q.promote()
 }
 

@@ -299,6 +299,9 @@ func TestRenewals(t *testing.T) {
 		require.NoError(t, g.Err())
 		require.Equal(t, 1, events.count(evAtRisk))
 		require.Zero(t, events.count(evLost))
+		r.faults.Add(faultstore.Fault{Ops: faultstore.Renew, Times: 2, Fail: downError(errDown)})
+		r.sleepUntil(20 * time.Second)
+		require.Equal(t, 2, events.count(evAtRisk), "once for each trouble")
 		require.NoError(t, g.Unlock())
 	})
 

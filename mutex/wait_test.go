@@ -320,6 +320,20 @@ func TestOrphans(t *testing.T) {
 		require.Equal(t, sent+27*time.Second, r.doneAt(g.Context()), "trust counts from the request that is known to have succeeded")
 	})
 
+	bubble(t, "an acquire that executes after the Unlock of its own id is cleaned up when it returns", func(t *testing.T) {
+		r := newRig(t)
+		c := r.client(Config{TTL: 6 * time.Second})
+		r.faults.Add(faultstore.Fault{Ops: faultstore.Acquire, Times: 1, HangBefore: true})
+		g := mustLock(t, c, "job") // by a second attempt, with the same id
+		require.Equal(t, 2, r.faults.Calls(faultstore.Acquire))
+		require.NoError(t, g.Unlock())
+		r.faults.Free()
+		synctest.Wait()
+		_, found := r.row("job")
+		require.False(t, found)
+		require.Equal(t, 2, r.faults.Calls(faultstore.Release))
+	})
+
 	bubble(t, "rule 11: a lost reply, then a refusal, then giving up: the clean-up is owed all the same", func(t *testing.T) {
 		r := newRig(t)
 		c := r.client(three())
@@ -346,6 +360,7 @@ func TestOrphans(t *testing.T) {
 		go func() { second <- mustLock(t, c, "job") }()
 		synctest.Wait()
 		r.faults.Clear()
+		r.faults.Add(faultstore.Fault{Ops: faultstore.Release, Before: func() { time.Sleep(50 * time.Millisecond) }})
 		require.ErrorIs(t, <-first, ErrUnavailable)
 		g := <-second
 		require.Less(t, r.at(), time.Second)
@@ -373,7 +388,15 @@ func TestOrphans(t *testing.T) {
 		require.NoError(t, err)
 		g := mustLock(t, c, "job")
 		clk.move(time.Minute, 0) // lost by the clocks; the row lives
+		c.mu.Lock()
+		require.Len(t, c.holds, 1)
+		var id *ownerID
+		for h := range c.holds {
+			id = h.id
+		}
+		c.mu.Unlock()
 		<-g.Context().Done()
+		require.Equal(t, lost, id.life.phase, "rule 6: loss burns the id")
 		_, err = c.Lock(t.Context(), "job", WithWait(5*time.Second))
 		require.ErrorIs(t, err, ErrHeld, "the work may still run: rule 8")
 		require.ErrorIs(t, g.Unlock(), ErrLost)

@@ -20,6 +20,9 @@ type LimitError struct {
 
 func (e *LimitError) Error() string { return fmt.Sprintf("no answer within its limit of %v", e.Limit) }
 
+// StoreLimit marks the error for a circuit breaker, which must not know this package: the store has not kept a limit.
+func (e *LimitError) StoreLimit() {}
+
 // PanicError is a panic of the store.
 type PanicError struct {
 	Value any
