@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/aaravsoft/leasehold/guard"
 	"github.com/aaravsoft/leasehold/internal/faultstore"
 	"github.com/aaravsoft/leasehold/store"
 )
@@ -155,7 +156,9 @@ func TestClose(t *testing.T) {
 		renews := r.faults.Calls(faultstore.Renew)
 		<-time.After(10 * time.Second)
 		require.Equal(t, renews, r.faults.Calls(faultstore.Renew), "renewed until Close returned")
-		require.ErrorIs(t, g.Unlock(), ErrLost)
+		var lost *LostError
+		require.ErrorAs(t, g.Unlock(), &lost)
+		require.Equal(t, guard.Abandoned, lost.Reason)
 	})
 
 	bubble(t, "an Unlock after Close is brief", func(t *testing.T) {

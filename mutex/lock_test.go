@@ -128,6 +128,7 @@ func TestLock(t *testing.T) {
 		_, err = c.Lock(t.Context(), "job", WithWait(200*time.Millisecond))
 		require.ErrorIs(t, err, ErrUnavailable, "no answer at all")
 		require.NoError(t, g.Unlock())
+		time.Sleep(time.Second) // until the slow calls have returned
 	})
 
 	bubble(t, "ACQ-08 a deadline of the context scopes the hold, with the lock renewed for Drain", func(t *testing.T) {
