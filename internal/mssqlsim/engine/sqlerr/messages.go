@@ -108,12 +108,12 @@ func DivideByZero() *Error { return New(8134, "Divide by zero error encountered.
 
 // Conversion is a value that cannot become one of another type.
 func Conversion(from, value, to string) *Error {
-	return New(245, "Conversion failed when converting the %s value '%s' to data type %s.", from, value, to).Ends(EndsBatch)
+	return New(245, "Conversion failed when converting the %s value '%s' to data type %s.", from, value, to).Ends(EndsTransaction)
 }
 
 // DateConversion is a string that is no date.
 func DateConversion() *Error {
-	return New(241, "Conversion failed when converting date and/or time from character string.").Ends(EndsBatch)
+	return New(241, "Conversion failed when converting date and/or time from character string.").Ends(EndsTransaction)
 }
 
 // Operand is an operator or function that does not take a type, or two types that do not go together.

@@ -11,8 +11,8 @@ const (
 	EndsStatement Scope = iota
 	// EndsBatch: the batch is over; an open transaction stays open.
 	EndsBatch
-	// EndsTransaction: the batch is over and the transaction is rolled back. Caught, it leaves the transaction open
-	// and doomed.
+	// EndsTransaction: the batch is over and the transaction is rolled back. Caught by a TRY, it leaves the
+	// transaction open and doomed.
 	EndsTransaction
 	// EndsCompilation: like EndsBatch, but raised while a statement is compiled, which no TRY of the same batch
 	// catches.

@@ -99,3 +99,6 @@ func (b *Batch) Collations() int { return len(b.collations) }
 func (b *Batch) Text(f *ast.Fragment) string {
 	return string(utf16.Decode(b.units[f.StartOffset:min(f.EndOffset(), len(b.units))]))
 }
+
+// CollatedAt reports whether something with a COLLATE clause ends at the offset.
+func (b *Batch) CollatedAt(offset int) bool { return b.collations[offset] != "" }

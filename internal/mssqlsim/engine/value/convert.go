@@ -233,11 +233,11 @@ func parseInteger(s string, from, to Type) (int64, error) {
 	switch {
 	case err == nil:
 		if to.Kind == Int && InRange(n, to) != nil {
-			return 0, sqlerr.New(248, "The conversion of the %s value '%s' overflowed an int column.", from.Name(), s).Ends(sqlerr.EndsBatch)
+			return 0, sqlerr.New(248, "The conversion of the %s value '%s' overflowed an int column.", from.Name(), s).Ends(sqlerr.EndsTransaction)
 		}
 		return n, nil
 	case errors.Is(err, strconv.ErrRange) && to.Kind == BigInt:
-		return 0, sqlerr.New(8115, "Arithmetic overflow error converting expression to data type bigint.").With(16, 2).Ends(sqlerr.EndsBatch)
+		return 0, sqlerr.New(8115, "Arithmetic overflow error converting expression to data type bigint.").With(16, 2).Ends(sqlerr.EndsTransaction)
 	default:
 		return 0, sqlerr.Conversion(from.Name(), s, to.Name())
 	}

@@ -183,7 +183,7 @@ func toGUID(v any, from Type) (any, error) {
 		text := strings.Trim(strings.TrimSpace(x), "{}")
 		raw, err := hex.DecodeString(strings.ReplaceAll(text, "-", ""))
 		if err != nil || len(raw) != 16 || len(text) != 36 {
-			return nil, sqlerr.New(8169, "Conversion failed when converting from a character string to uniqueidentifier.").With(16, 2).Ends(sqlerr.EndsBatch)
+			return nil, sqlerr.New(8169, "Conversion failed when converting from a character string to uniqueidentifier.").With(16, 2).Ends(sqlerr.EndsTransaction)
 		}
 		return []byte{raw[3], raw[2], raw[1], raw[0], raw[5], raw[4], raw[7], raw[6],
 			raw[8], raw[9], raw[10], raw[11], raw[12], raw[13], raw[14], raw[15]}, nil
