@@ -49,6 +49,8 @@ func span(d time.Duration) string {
 	switch {
 	case d < 0:
 		return "0s"
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
 	case d < 10*time.Second:
 		return d.Round(100 * time.Millisecond).String()
 	}

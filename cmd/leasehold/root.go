@@ -66,6 +66,12 @@ func (a *app) newRoot() *cobra.Command {
 	root.Flags().Bool("version", false, "print the version") // without cobra's -v, which is run's
 	root.PersistentFlags().String("store", "", storeHelp)
 	root.AddCommand(a.newRun(), a.newList(), a.newShow(), a.newBreak(), a.newMan())
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "completion" { // by itself it prints its help, whatever it is given, and succeeds
+			cmd.RunE = func(*cobra.Command, []string) error { return usagef("name a shell: bash, zsh, fish or powershell") }
+		}
+	}
 	return root
 }
 

@@ -110,17 +110,21 @@ func (a *app) newRun() *cobra.Command {
 		ValidArgsFunction:     a.completeName,
 		DisableFlagsInUseLine: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			limited := cmd.Flags().Changed("wait")
 			switch {
+			case silent && chatty:
+				return usagef("--quiet and --verbose exclude each other")
+			case o.try && limited:
+				return usagef("--try and --wait exclude each other")
+			case limited && wait < 0:
+				return usagef("--wait is %v; it must not be negative", wait)
 			case silent:
 				a.notices.loud = quiet
 			case chatty:
 				a.notices.loud = verbose
 			}
-			if cmd.Flags().Changed("wait") {
+			if limited {
 				o.wait = wait
-				if wait < 0 {
-					return usagef("--wait is %v; it must not be negative", wait)
-				}
 			}
 			if err := o.check(); err != nil {
 				return err
@@ -138,8 +142,6 @@ func (a *app) newRun() *cobra.Command {
 	f.StringVar(&o.instance, "instance", "", "who holds the lock, for people (default HOST:PID)")
 	f.BoolVarP(&silent, "quiet", "q", false, "only errors")
 	f.BoolVarP(&chatty, "verbose", "v", false, "say what is done")
-	cmd.MarkFlagsMutuallyExclusive("try", "wait")
-	cmd.MarkFlagsMutuallyExclusive("quiet", "verbose")
 	return cmd
 }
 

@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -149,12 +148,13 @@ func (r *runner) refusal(err error) error {
 	case err == nil:
 		return nil
 	case r.inside(err):
-		return &exitError{codeUsage, fmt.Errorf("nested run: a command that runs under %q cannot run another one under it: it would wait for itself", r.order.name)}
+		r.notices.fault("nested run: what runs under %q cannot run something else under it, it would wait for itself", r.order.name)
+		return exitWith(codeUsage)
 	case ok:
 		if r.order.heldCode != 0 {
 			r.notices.tell("%s", holder(held.Lease))
 		}
-		return exitWith(r.order.heldCode)
+		return &exitError{code: r.order.heldCode} // not nil, whatever the code
 	}
 	return err
 }
