@@ -6,23 +6,29 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/aaravsoft/leasehold/heartbeat"
 	"github.com/aaravsoft/leasehold/internal/bounded"
 	"github.com/aaravsoft/leasehold/internal/clock"
 	"github.com/aaravsoft/leasehold/store"
+	"github.com/aaravsoft/leasehold/store/breaker"
 )
 
 // Client takes locks in one store. A service needs one, for all of its locks; it is safe for concurrent use. A client
 // that holds nothing and waits for nothing has no goroutine and no timer.
 type Client struct {
-	cfg    Config
-	clk    clock.Clock
-	calls  *bounded.Calls
-	beat   *heartbeat.Scheduler
-	tasks  *tasks
-	events *events
+	cfg     Config
+	clk     clock.Clock
+	breaker *breaker.Store // nil: none
+	calls   *bounded.Calls
+	probes  *bounded.Calls // of Health: past the breaker, with places of its own
+	beat    *heartbeat.Scheduler
+	tasks   *tasks
+	events  *events
+
+	renewedAt atomic.Int64 // when the last renewal succeeded, in Unix nanoseconds; zero: none has
 
 	hurry     chan struct{} // closed when Close stops waiting: an Unlock is then brief
 	hurryOnce sync.Once
@@ -56,12 +62,37 @@ func newClient(st store.Store, cfg Config, clk clock.Clock) (*Client, error) {
 		log = slog.New(slog.DiscardHandler)
 	}
 	c := &Client{
-		cfg: cfg, clk: clk, calls: bounded.New(st), tasks: &tasks{},
+		cfg: cfg, clk: clk, probes: bounded.New(st), tasks: &tasks{},
 		hurry: make(chan struct{}), names: map[string]*queue{}, holds: map[*hold]struct{}{},
 	}
-	c.beat = heartbeat.New(c.calls, clk)
 	c.events = &events{hooks: cfg.Hooks, log: log, tasks: c.tasks}
+	if st, err = c.protect(st); err != nil {
+		return nil, fmt.Errorf("mutex: %w", err)
+	}
+	c.calls = bounded.New(st)
+	c.beat = heartbeat.New(c.calls, clk)
 	return c, nil
+}
+
+// protect puts the breaker around the store, if it is wanted and not there.
+func (c *Client) protect(st store.Store) (store.Store, error) {
+	if b, ok := store.As[*breaker.Store](st); ok {
+		c.breaker = b
+		return st, nil
+	}
+	if c.cfg.NoBreaker {
+		return st, nil
+	}
+	cfg := c.cfg.Breaker
+	cfg.OnChange = func(s breaker.State) {
+		c.events.breakerChanged(s)
+		if c.cfg.Breaker.OnChange != nil {
+			c.cfg.Breaker.OnChange(s)
+		}
+	}
+	b, err := breaker.New(st, cfg)
+	c.breaker = b
+	return b, err
 }
 
 // drop takes a hold out of the client's books. Only the first call for a hold does something.

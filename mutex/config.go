@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"github.com/aaravsoft/leasehold/store"
+	"github.com/aaravsoft/leasehold/store/breaker"
 )
 
 // Config of a [Client]. The zero value is ready to use. TTL, Renew and Margin belong together: a TTL given with
@@ -50,6 +51,13 @@ type Config struct {
 
 	// Hooks are called for what happens.
 	Hooks Hooks
+
+	// Breaker is the circuit breaker that New puts around the store, unless the store has one or NoBreaker is set. Its
+	// OpenFor is min(TTL/3, 1 s) by default, so that an outage never costs more than the outage.
+	Breaker breaker.Config
+
+	// NoBreaker leaves the store as it is.
+	NoBreaker bool
 }
 
 const (
@@ -121,6 +129,9 @@ func (cfg Config) withDefaults() (Config, error) {
 		cfg.TTL = defaultTTL
 	}
 	cfg.TTL = ceilMilli(cfg.TTL)
+	if cfg.Breaker.OpenFor == 0 {
+		cfg.Breaker.OpenFor = min(cfg.TTL/3, time.Second)
+	}
 	return cfg, cfg.timing(cfg.TTL).validate("Config")
 }
 

@@ -108,10 +108,13 @@ func (l *eventLog) hooks() Hooks {
 		return func(e Event) {
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			l.seen = append(l.seen, record{k, e})
+			l.seen = append(l.seen, record{kind: k, ev: e})
 		}
 	}
-	return Hooks{on(evWaiting), on(evAcquired), on(evRefused), on(evRenewed), on(evAtRisk), on(evLost), on(evReleased)}
+	return Hooks{
+		Waiting: on(evWaiting), Acquired: on(evAcquired), Refused: on(evRefused), Renewed: on(evRenewed),
+		AtRisk: on(evAtRisk), Lost: on(evLost), Released: on(evReleased),
+	}
 }
 
 func (l *eventLog) of(k kind) []Event {

@@ -7,6 +7,8 @@ import (
 	"runtime/debug"
 	"sync"
 	"time"
+
+	"github.com/aaravsoft/leasehold/store/breaker"
 )
 
 // Hooks are called for what happens to a client's locks, one at a time and in order, on a goroutine of the client:
@@ -20,6 +22,8 @@ type Hooks struct {
 	AtRisk   func(Event) // a renewal failed; it is tried again until Left is over. Once until the next success
 	Lost     func(Event) // Err is the *LostError
 	Released func(Event) // Err is nil, or says why the release is not confirmed
+
+	Breaker func(breaker.State) // the circuit breaker around the store has changed; never dropped
 }
 
 // Event is what a hook is told. Fields that do not apply are zero.
@@ -48,6 +52,7 @@ const (
 	evLost
 	evReleased
 	evLeaked // log only
+	evBreaker
 )
 
 // maxQueued is how many events may wait for the hooks.
@@ -66,8 +71,9 @@ type events struct {
 }
 
 type record struct {
-	kind kind
-	ev   Event
+	kind    kind
+	ev      Event
+	breaker breaker.State
 }
 
 // emit never blocks and calls nothing of the user's: it may be used from anywhere but under a lock.
@@ -82,7 +88,19 @@ func (e *events) emit(k kind, ev Event) {
 		return
 	}
 	ev.Dropped = e.dropped
-	e.queue = append(e.queue, record{k, ev})
+	e.push(record{kind: k, ev: ev})
+}
+
+// breakerChanged is called once a change.
+func (e *events) breakerChanged(s breaker.State) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.push(record{kind: evBreaker, breaker: s})
+}
+
+// push is called with mu held.
+func (e *events) push(r record) {
+	e.queue = append(e.queue, r)
 	if !e.running {
 		e.running = true
 		e.tasks.start(e.deliver)
@@ -107,6 +125,9 @@ func (e *events) deliver() {
 
 func (e *events) call(r record) {
 	hook := e.hook(r.kind)
+	if r.kind == evBreaker && e.hooks.Breaker != nil {
+		hook = func(Event) { e.hooks.Breaker(r.breaker) }
+	}
 	if hook == nil {
 		return
 	}
@@ -134,12 +155,16 @@ func (e *events) hook(k kind) func(Event) {
 		return e.hooks.Lost
 	case evReleased:
 		return e.hooks.Released
-	case evLeaked: // for the log alone
+	case evLeaked, evBreaker: // for the log alone; of another type
 	}
 	return nil
 }
 
 func (e *events) write(r record) {
+	if r.kind == evBreaker {
+		e.writeBreaker(r.breaker)
+		return
+	}
 	level := r.kind.level(r.ev)
 	if !e.log.Enabled(context.Background(), level) {
 		return
@@ -163,6 +188,14 @@ func (e *events) write(r record) {
 	e.log.LogAttrs(context.Background(), level, "leasehold: "+r.kind.String(), attrs...)
 }
 
+func (e *events) writeBreaker(s breaker.State) {
+	level := slog.LevelInfo
+	if s.Phase == breaker.Open {
+		level = slog.LevelWarn
+	}
+	e.log.LogAttrs(context.Background(), level, "leasehold: the circuit breaker around the store is "+s.Phase.String())
+}
+
 // level: ordinary life and contention are nobody's business above debug; what needs a person is.
 func (k kind) level(ev Event) slog.Level {
 	switch k {
@@ -180,5 +213,7 @@ func (k kind) level(ev Event) slog.Level {
 }
 
 func (k kind) String() string {
-	return [...]string{"waiting", "acquired", "refused", "renewed", "at risk", "lost", "released", "guard was dropped without Unlock"}[k]
+	return [...]string{
+		"waiting", "acquired", "refused", "renewed", "at risk", "lost", "released", "guard was dropped without Unlock", "circuit breaker",
+	}[k]
 }

@@ -106,6 +106,7 @@ func (h *hold) Deadline() clock.Instant { return h.ctl.Deadline() }
 
 func (h *hold) Renewed(sent clock.Instant, _ store.Lease) {
 	h.ctl.Raise(sent)
+	h.client.renewedAt.Store(time.Now().UnixNano())
 	h.risk.Store(false)
 	h.client.events.emit(evRenewed, h.event())
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/aaravsoft/leasehold/internal/bounded"
 	"github.com/aaravsoft/leasehold/internal/clock"
 	"github.com/aaravsoft/leasehold/store"
+	"github.com/aaravsoft/leasehold/store/breaker"
 )
 
 // Lock waits until it holds the name, and returns the guard. Call Unlock when the work is done; pass the guard's
@@ -179,19 +180,28 @@ func (w *waiter) pause() bool {
 			continue
 		}
 		if wait <= 0 || w.opts.wait == 0 {
-			return true
+			return w.opts.wait == 0 || w.takeTurn()
 		}
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
 		case <-w.kick:
 			timer.Stop()
-			return w.ctx.Err() == nil
+			return w.takeTurn()
 		case <-w.ctx.Done():
 			timer.Stop()
 		}
 	}
 	return false
+}
+
+// takeTurn waits while the circuit breaker is open: it wakes one waiter when the store is to be tried again, and all when it
+// has answered.
+func (w *waiter) takeTurn() bool {
+	if b := w.client.breaker; b != nil {
+		return b.Turn(w.ctx) == nil
+	}
+	return w.ctx.Err() == nil
 }
 
 // attempt asks the store once.
@@ -262,6 +272,9 @@ func (w *waiter) granted(sent clock.Instant, lease store.Lease) (*Guard, error) 
 func (w *waiter) refused(sentAt time.Time, err error) error {
 	held, isHeld := errors.AsType[*store.HeldError](err)
 	if !isHeld {
+		if errors.Is(err, breaker.ErrOpen) {
+			return w.keep(err) // no attempt was made, so none is planned: the breaker says when
+		}
 		var retryAfter time.Duration
 		if unavailable, ok := errors.AsType[*store.UnavailableError](err); ok {
 			retryAfter = unavailable.RetryAfter

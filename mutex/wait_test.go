@@ -371,7 +371,7 @@ func TestOrphans(t *testing.T) {
 
 	bubble(t, "a refusal that names one of our own orphans repeats the clean-up", func(t *testing.T) {
 		r := newRig(t)
-		c := r.client(Config{TTL: 30 * time.Second})
+		c := r.client(Config{TTL: 30 * time.Second, NoBreaker: true})
 		g := mustLock(t, c, "job")
 		r.faults.Add(faultstore.Fault{Ops: faultstore.Release, Fail: downError(errDown)})
 		require.ErrorIs(t, g.Unlock(), ErrUnavailable)

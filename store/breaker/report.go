@@ -1,0 +1,73 @@
+package breaker
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/aaravsoft/leasehold/store"
+)
+
+// What gobreaker is told of a call; nil is a success.
+var (
+	errFailed  = errors.New("failed")
+	errNeutral = errors.New("says nothing about the store")
+)
+
+// reporter tells gobreaker of one call, once. A nil reporter tells nothing.
+type reporter struct {
+	s       *Store
+	done    func(error)
+	success bool // a success counts as one
+	once    sync.Once
+	stop    func() bool
+}
+
+// watch reports a call whose context ends before it returns: then its caller has left, and a probe that hangs must not keep
+// the place.
+func (s *Store) watch(ctx context.Context, done func(error), success bool) *reporter {
+	r := &reporter{s: s, done: done, success: success}
+	r.stop = context.AfterFunc(ctx, func() { r.report(ended(ctx)) })
+	return r
+}
+
+func (r *reporter) report(verdict error) {
+	if r == nil {
+		return
+	}
+	r.once.Do(func() {
+		r.stop()
+		if verdict == nil && !r.success {
+			verdict = errNeutral
+		}
+		r.done(verdict)
+		r.s.tell()
+		r.s.look()
+	})
+}
+
+// verdict is what a call's outcome says about the store.
+func verdict(ctx context.Context, err error) error {
+	var contention interface{ Contention() bool }
+	switch {
+	case err == nil, errors.Is(err, store.ErrHeld), errors.Is(err, store.ErrLost):
+		return nil
+	case errors.As(err, &contention) && contention.Contention():
+		return nil // a deadlock victim, a lock time-out: the store is busy, and alive
+	case errors.Is(err, store.ErrInvalid), errors.Is(err, store.ErrMisconfigured):
+		return errNeutral
+	case ctx.Err() != nil:
+		return ended(ctx)
+	}
+	return errFailed
+}
+
+// ended tells a limit of this module, which the store has not kept, from a caller who left. The causes of package context
+// are callers'; a limit has a cause of its own.
+func ended(ctx context.Context) error {
+	var limit interface{ StoreLimit() }
+	if errors.As(context.Cause(ctx), &limit) {
+		return errFailed
+	}
+	return errNeutral
+}
