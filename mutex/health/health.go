@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/aaravsoft/leasehold/mutex"
-	"github.com/aaravsoft/leasehold/store/breaker"
 )
 
 // report is the body of the answer.
@@ -33,7 +32,7 @@ func Handler(c *mutex.Client) http.Handler {
 		if !h.LastRenewal.IsZero() {
 			out.LastRenewal = &h.LastRenewal
 		}
-		if h.Breaker.Phase != breaker.Closed {
+		if !h.Breaker.NextProbe.IsZero() {
 			out.NextProbe = &h.Breaker.NextProbe
 		}
 		code := http.StatusOK
