@@ -36,6 +36,7 @@ func TestConformanceOfTheWallClock(t *testing.T) {
 		Elapse:    func(_ *testing.T, st store.Store, d time.Duration) { clocks[st].pass(d) },
 		StepClock: func(_ *testing.T, st store.Store, d time.Duration) { clocks[st].step(d) },
 		Exact:     true,
+		Rounds:    5,
 		PageSize:  pageSize,
 	})
 	require.NotEmpty(t, clocks)

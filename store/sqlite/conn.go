@@ -46,7 +46,6 @@ func dial(path string) (*conn, error) {
 		return nil, err
 	}
 	db := sql.OpenDB(connector)
-	db.SetMaxOpenConns(1)
 	c, err := db.Conn(context.Background())
 	if err != nil {
 		return nil, errors.Join(err, db.Close())

@@ -60,7 +60,7 @@ func (s *Store) fault(op string, err error) error {
 // commitFault is for an error of COMMIT. Only "busy" proves that nothing was written: after any other error the frames
 // may be in the log, complete, and be found by the recovery after a crash.
 func (s *Store) commitFault(op string, err error) error {
-	if busy(err) {
+	if err == nil || busy(err) {
 		return s.fault(op, err)
 	}
 	return &store.UnavailableError{Op: op, Unclear: true, Err: err}

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"os"
 	"strings"
@@ -66,6 +67,28 @@ func TestFaults(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestPanic has a call go up in smoke in the middle of its transaction.
+func TestPanic(t *testing.T) {
+	path := newPath(t)
+	armed := false
+	s := openStore(t, path, func() reading {
+		if armed {
+			panic("no clock")
+		}
+		return systemClock()()
+	})
+	other := openStore(t, path, systemClock())
+	armed = true
+	assert.PanicsWithValue(t, "no clock", func() { _, _ = s.Acquire(t.Context(), claim("job", time.Hour)) })
+	armed = false
+
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	_, err := other.Acquire(ctx, claim("job", time.Hour))
+	require.NoError(t, err, "the file is free")
+	grant(t, s, claim("another job", time.Hour))
 }
 
 func TestDamagedFile(t *testing.T) {

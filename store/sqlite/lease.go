@@ -7,7 +7,7 @@ import (
 	"github.com/aaravsoft/leasehold/store"
 )
 
-// Acquire is in one transaction, and so is the token that it draws: no other grant can come in between.
+// Acquire implements [store.Store]. The token is drawn in the transaction that grants: no other grant comes in between.
 func (s *Store) Acquire(ctx context.Context, c store.Claim) (store.Lease, error) {
 	if err := c.Validate(); err != nil {
 		return store.Lease{}, err
@@ -52,12 +52,12 @@ func (s *Store) Acquire(ctx context.Context, c store.Claim) (store.Lease, error)
 	return granted, nil
 }
 
-// Renew extends all rows in one transaction.
+// Renew implements [store.Store], in one transaction.
 func (s *Store) Renew(ctx context.Context, claims []store.Claim) ([]store.Result, error) {
 	return s.batch(ctx, "renew", claims, store.Claim.Validate, (*tx).renew)
 }
 
-// Release deletes all rows in one transaction.
+// Release implements [store.Store], in one transaction.
 func (s *Store) Release(ctx context.Context, claims []store.Claim) ([]store.Result, error) {
 	return s.batch(ctx, "release", claims, store.Claim.ValidateKey, (*tx).release)
 }

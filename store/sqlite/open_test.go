@@ -8,11 +8,13 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	lib "modernc.org/sqlite/lib"
 
 	"github.com/aaravsoft/leasehold/store"
 )
@@ -158,6 +160,34 @@ func database(statements string) func(*testing.T) string {
 		require.NoError(t, err)
 		return path
 	}
+}
+
+func TestOpenFromManyGoroutines(t *testing.T) {
+	for range 5 {
+		path := newPath(t)
+		var wait sync.WaitGroup
+		for i := range 8 {
+			wait.Go(func() {
+				s, err := Open(path)
+				if !assert.NoError(t, err) {
+					return
+				}
+				_, err = s.Acquire(t.Context(), claim(fmt.Sprintf("job %d", i), time.Hour))
+				assert.NoError(t, err)
+				assert.NoError(t, s.Close())
+			})
+		}
+		wait.Wait()
+		require.Len(t, names(t, openStore(t, path, systemClock())), 8)
+	}
+}
+
+// TestOnlyOpenCreates is for a file that is deleted just before SQLite opens it: SQLite would make one that all can read.
+func TestOnlyOpenCreates(t *testing.T) {
+	path := newPath(t)
+	_, err := dial(path)
+	assert.Equal(t, lib.SQLITE_CANTOPEN, code(err), "%v", err)
+	assert.NoFileExists(t, path)
 }
 
 func TestOpenMakesAnEmptyFileItsOwn(t *testing.T) {

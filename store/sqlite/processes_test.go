@@ -87,7 +87,7 @@ func openAndAcquire(path string) (token uint64, err error) {
 }
 
 func TestTenProcessesCreateTheFile(t *testing.T) {
-	const processes, rounds = 10, 20
+	const processes, rounds = 10, 10
 	var ins []io.WriteCloser
 	var outs []*bufio.Reader
 	for range processes {

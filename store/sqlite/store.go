@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"path/filepath"
@@ -99,12 +100,13 @@ func (s *Store) use(ctx context.Context, op string, fn func(*conn) error) error 
 		}
 		s.conn = c
 	}
-	err := fn(s.conn)
-	if s.conn.broken {
-		_ = s.conn.close() // what matters is the error that broke it
-		s.conn = nil
-	}
-	return err
+	defer func() {
+		if s.conn.broken {
+			_ = s.conn.close() // what matters is the error that broke it
+			s.conn = nil
+		}
+	}()
+	return fn(s.conn)
 }
 
 func (s *Store) connect(ctx context.Context, op string) (*conn, error) {
@@ -145,24 +147,21 @@ func (s *Store) transact(ctx context.Context, op string, c *conn, fn func(*tx) e
 // finish goes on after BEGIN. From here on nothing ends with the caller's context, so that the outcome is certain
 // unless COMMIT fails.
 func (s *Store) finish(op string, c *conn, fn func(*tx) error) error {
-	err := s.sameFiles(c)
+	c.broken = true // until the transaction has ended: if something panics, the file must not stay locked
+	ofFiles := s.sameFiles(c)
 	t := &tx{conn: c, now: s.clock()} // not earlier: the wait for the file may have been long
-	if err == nil {
-		if err = fn(t); err != nil {
-			c.broken = true
-		}
+	var ofDatabase error
+	if ofFiles == nil {
+		ofDatabase = fn(t)
 	}
-	if err != nil || !t.wrote {
-		if err := run(c.rollback); err != nil {
-			c.broken = true // and closing it rolls back
-		}
+	if err := cmp.Or(ofFiles, ofDatabase); err != nil || !t.wrote {
+		undone := run(c.rollback)
+		c.broken = ofDatabase != nil || undone != nil
 		return s.fault(op, err)
 	}
-	if err := run(c.commit); err != nil {
-		c.broken = true
-		return s.commitFault(op, err)
-	}
-	return nil
+	err := run(c.commit)
+	c.broken = err != nil
+	return s.commitFault(op, err)
 }
 
 // read returns the rows that a query finds, and when it had found them.
