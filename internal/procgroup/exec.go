@@ -23,7 +23,7 @@ import (
 //
 // A command that cannot be started is an [ExecError]; the group is still usable then.
 func (g *Group) Exec(argv, env []string, files []uintptr) error {
-	if g.deadline.Load() == 0 {
+	if g.deadline.Load() == noDeadline {
 		return errors.New("exec: the group has no deadline")
 	}
 	if len(argv) == 0 {

@@ -20,6 +20,9 @@ const (
 	feedLimit  = 100 * time.Millisecond // for a deadline to find room in the pipe
 )
 
+// noDeadline is later than any.
+const noDeadline = int64(never)
+
 // Group is a process group with a supervisor. All methods may be called concurrently.
 type Group struct {
 	pid    int // the supervisor's, and the group's
@@ -29,7 +32,7 @@ type Group struct {
 	closed chan struct{} // nobody reads events any more
 	done   chan struct{} // the waiter has returned
 
-	deadline atomic.Int64 // the last one, 0 before the first
+	deadline atomic.Int64 // the last one, noDeadline before the first
 
 	feedMu sync.Mutex
 	feed   *os.File // the supervisor's fd 3 is the other end
@@ -69,6 +72,7 @@ func Start(grace time.Duration) (*Group, error) {
 		done:   make(chan struct{}),
 		feed:   feed,
 	}
+	g.deadline.Store(noDeadline)
 	go newWaiter(g).run()
 	return g, nil
 }
@@ -127,6 +131,9 @@ func (g *Group) Deadline(at time.Duration) error {
 	defer g.feedMu.Unlock()
 	var record [recordSize]byte
 	binary.NativeEndian.PutUint64(record[:], uint64(at))
+	// As long as nobody knows whether the supervisor has read it, the earlier one explains its death.
+	before := g.deadline.Load()
+	g.deadline.Store(min(before, int64(at)))
 	// A write of this size is atomic. It finds no room only if the supervisor has been stopped for thousands of them.
 	err := g.feed.SetWriteDeadline(time.Now().Add(feedLimit))
 	if err == nil {
@@ -139,6 +146,7 @@ func (g *Group) Deadline(at time.Duration) error {
 	case errors.Is(err, unix.EPIPE), errors.Is(err, os.ErrClosed):
 		return ErrSupervisorDied
 	default:
+		g.deadline.Store(before)
 		return fmt.Errorf("tell the supervisor its deadline: %w", err)
 	}
 }

@@ -3,6 +3,7 @@
 package procgroup
 
 import (
+	"encoding/binary"
 	"testing"
 	"time"
 
@@ -70,4 +71,32 @@ func TestLookUp(t *testing.T) {
 		assert.Error(t, err)
 		assert.Equal(t, "./group_test.go", path)
 	})
+}
+
+func TestReadDeadline(t *testing.T) {
+	ends := make([]int, 2)
+	require.NoError(t, unix.Pipe(ends))
+	defer unix.Close(ends[0])
+	require.NoError(t, unix.SetNonblock(ends[0], true))
+	read := func(deadline time.Duration) (time.Duration, bool) { return readDeadline(ends[0], deadline) }
+	write := func(n int) {
+		for i := range n {
+			_, err := unix.Write(ends[1], binary.NativeEndian.AppendUint64(nil, uint64(1000+i)))
+			require.NoError(t, err)
+		}
+	}
+
+	last, open := read(5)
+	assert.Equal(t, time.Duration(5), last, "nothing was sent")
+	assert.True(t, open)
+	for _, n := range []int{1, 2, 63, 64, 65, 200} {
+		write(n)
+		last, open = read(5)
+		assert.Equal(t, time.Duration(1000+n-1), last, "the last of %d", n)
+		assert.True(t, open)
+	}
+	write(2)
+	require.NoError(t, unix.Close(ends[1]))
+	_, open = read(5)
+	assert.False(t, open)
 }

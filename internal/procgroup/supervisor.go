@@ -31,18 +31,14 @@ func Main() {
 	if len(os.Args) != 1 || os.Args[0] != supervisorName {
 		return
 	}
-	self := unix.Getpid()
-	if unix.Getpgrp() != self {
-		os.Exit(1) // started by somebody else, whose group is not ours to kill
-	}
 	ignoreSignals()
 	closeInherited()
 	os.WriteFile("/proc/self/comm", []byte(supervisorName), 0) // else it is "exe"; there is no such file on darwin
 	unix.Write(readyFD, []byte{1})
 	unix.Close(readyFD)
 
-	guard()
-	unix.Kill(-self, unix.SIGKILL)
+	guard(feedFD)
+	unix.Kill(-unix.Getpid(), unix.SIGKILL) // not 0: started by hand, it would be in a group that is not its own
 	os.Exit(1)
 }
 
@@ -65,8 +61,8 @@ func closeInherited() {
 }
 
 // guard returns at the deadline, or when the tool is gone, or when it can no longer tell.
-func guard() {
-	if unix.SetNonblock(feedFD, true) != nil {
+func guard(feed int) {
+	if unix.SetNonblock(feed, true) != nil {
 		return
 	}
 	// Where it may, this thread goes before the group's work: on a busy machine it is the one that must not be late.
@@ -75,11 +71,11 @@ func guard() {
 	timer := newBootTimer()
 	deadline := never
 	for open := true; open; {
-		if err := await(timer, deadline); err != nil && err != unix.EINTR {
+		if err := await(feed, timer, deadline); err != nil && err != unix.EINTR {
 			return
 		}
 		// First the news, then the clock: a deadline that the tool sent is good, even if this process is late to read it.
-		deadline, open = readDeadline(deadline)
+		deadline, open = readDeadline(feed, deadline)
 		if BootClock() >= deadline {
 			return
 		}
@@ -87,8 +83,8 @@ func guard() {
 }
 
 // await returns when there is something to read or the deadline may have passed.
-func await(timer bootTimer, deadline time.Duration) error {
-	fds := []unix.PollFd{{Fd: feedFD, Events: unix.POLLIN}}
+func await(feed int, timer bootTimer, deadline time.Duration) error {
+	fds := []unix.PollFd{{Fd: int32(feed), Events: unix.POLLIN}}
 	timeoutMillis := -1
 	if deadline != never {
 		if timer.set(deadline) {
@@ -103,10 +99,10 @@ func await(timer bootTimer, deadline time.Duration) error {
 }
 
 // readDeadline returns the last deadline in the pipe, or the given one if there is none; open is false at its end.
-func readDeadline(deadline time.Duration) (last time.Duration, open bool) {
+func readDeadline(feed int, deadline time.Duration) (last time.Duration, open bool) {
 	var records [64 * recordSize]byte
 	for {
-		n, err := unix.Read(feedFD, records[:])
+		n, err := unix.Read(feed, records[:])
 		switch {
 		case err == unix.EAGAIN:
 			return deadline, true

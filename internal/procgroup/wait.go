@@ -145,12 +145,11 @@ func (w *waiter) supervisorDied() {
 	if !g.killed {
 		w.cause = cmp.Or(g.pastDeadline(), ErrSupervisorDied)
 	}
-	g.send(unix.SIGKILL)
 }
 
 // pastDeadline returns ErrDeadline or nil.
 func (g *Group) pastDeadline() error {
-	if at := g.deadline.Load(); at != 0 && BootClock() >= time.Duration(at) {
+	if BootClock() >= time.Duration(g.deadline.Load()) {
 		return ErrDeadline
 	}
 	return nil
@@ -192,12 +191,12 @@ func (w *waiter) clearLeftovers() time.Duration {
 	return min(pollLeftovers, max(time.Until(w.killAt), pollEndFirst))
 }
 
-// finish waits until no member lives any more. Only then it waits for the supervisor, and frees the group's number.
+// finish kills the group and waits until no member lives any more. Only then it waits for the supervisor, and frees the group's number.
 func (w *waiter) finish() time.Duration {
 	g := w.g
 	g.mu.Lock()
 	if !g.forking {
-		g.send(unix.SIGKILL) // once more, for a child that was being forked; there will not be another, dying is set
+		g.send(unix.SIGKILL) // also a child that has only now joined; there will not be another, dying is set
 	}
 	g.mu.Unlock()
 	// A failure to look is no reason to wait for ever: drain sees those who are our children.
