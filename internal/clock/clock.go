@@ -51,7 +51,8 @@ func System() Clock {
 	var asleep suspended
 	return func() Instant {
 		now := time.Now()
+		mono := now.Sub(base)
 		// Read after the monotonic clock: if the machine is suspended between the two, the sum already shows it.
-		return Instant{Mono: now.Sub(base), Suspended: asleep.read(suspendedBounds), Wall: time.Duration(now.UnixNano())}
+		return Instant{Mono: mono, Suspended: asleep.at(mono, suspendedBounds), Wall: time.Duration(now.UnixNano())}
 	}
 }

@@ -133,6 +133,23 @@ func TestAnOutdatedReadingDoesNotOverwriteANewerOne(t *testing.T) {
 	assert.Equal(t, 20*s, time.Duration(sus.last.Load()))
 }
 
+func TestAReadingIsGoodForAMoment(t *testing.T) {
+	var sus suspended
+	value, reads := time.Duration(0), 0
+	bounds := func() (low, high time.Duration) {
+		reads++
+		return value, value
+	}
+	require.Zero(t, sus.at(time.Second, bounds))
+	value = time.Minute
+	require.Zero(t, sus.at(time.Second+fresh-1, bounds))
+	require.Equal(t, 1, reads)
+	require.Equal(t, time.Minute, sus.at(time.Second+fresh, bounds))
+	require.Equal(t, 2, reads)
+	require.Equal(t, time.Minute, sus.at(time.Millisecond, bounds), "a reading of before is no reading of now")
+	require.Equal(t, 3, reads)
+}
+
 func BenchmarkSystem(b *testing.B) {
 	b.ReportAllocs()
 	clk := System()
