@@ -74,11 +74,11 @@ func TestToolDies(t *testing.T) {
 
 	t.Run("killed in the very moment of the start", func(t *testing.T) {
 		// Wherever the kill falls, between the fork of the command and its exec too, nothing may live on.
-		for i := range 40 {
+		for i := range 25 {
 			tl := startTool(t, nil)
 			tl.start(time.Second, time.Minute)
 			require.NoError(t, tl.orders.Encode(order{Do: "exec", Argv: []string{"sleep", "1000"}}))
-			spin(time.Duration(i) * 25 * time.Microsecond)
+			spin(time.Duration(i) * 40 * time.Microsecond)
 			tl.kill(unix.SIGKILL)
 			tl.dead()
 		}
@@ -96,8 +96,9 @@ func TestToolStopped(t *testing.T) {
 		best := time.Duration(math.MaxInt64)
 		for range 5 {
 			tl := startTool(t, nil)
-			deadline := tl.start(time.Second, 200*time.Millisecond)
+			tl.start(time.Second, time.Minute)
 			tl.sh(pipeline)
+			deadline := tl.do(order{Do: "deadline", In: 150 * time.Millisecond}).At
 			tl.kill(unix.SIGSTOP)
 
 			late := tl.dead() - deadline
@@ -115,8 +116,9 @@ func TestToolStopped(t *testing.T) {
 
 	t.Run("the group lives until then", func(t *testing.T) {
 		tl := startTool(t, nil)
-		deadline := tl.start(time.Second, 400*time.Millisecond)
+		tl.start(time.Second, time.Minute)
 		tl.sh(pipeline)
+		deadline := tl.do(order{Do: "deadline", In: 300 * time.Millisecond}).At
 		tl.kill(unix.SIGSTOP)
 		for procgroup.BootClock() < deadline-20*time.Millisecond {
 			n := len(members(tl.group))
@@ -131,12 +133,12 @@ func TestToolStopped(t *testing.T) {
 func TestDeadlineMoves(t *testing.T) {
 	t.Run("later", func(t *testing.T) {
 		tl := startTool(t, nil)
-		first := tl.start(time.Second, 200*time.Millisecond)
+		tl.start(time.Second, time.Minute)
 		tl.sh(pipeline)
-		last := tl.do(order{Do: "deadline", In: 600 * time.Millisecond}).At
+		tl.do(order{Do: "deadline", In: 500 * time.Millisecond})
+		last := tl.do(order{Do: "deadline", In: 800 * time.Millisecond}).At
 		tl.kill(unix.SIGSTOP)
 		gone := tl.dead()
-		assert.Greater(t, gone, first+200*time.Millisecond)
 		assert.Greater(t, gone, last)
 		assert.Less(t, gone, last+busy)
 	})
@@ -197,11 +199,11 @@ func TestSupervisorDies(t *testing.T) {
 	})
 
 	t.Run("in the very moment of the start", func(t *testing.T) {
-		for i := range 40 {
+		for i := range 25 {
 			tl := startTool(t, nil)
 			tl.start(time.Second, time.Minute)
 			require.NoError(t, tl.orders.Encode(order{Do: "exec", Argv: []string{"sleep", "1000"}}))
-			spin(time.Duration(i) * 25 * time.Microsecond)
+			spin(time.Duration(i) * 40 * time.Microsecond)
 			require.NoError(t, unix.Kill(tl.group, unix.SIGKILL))
 			for tl.next(tl.events, "event").Event != procgroup.Gone {
 			}

@@ -40,8 +40,8 @@ func (g *Group) Exec(argv, env []string, files []uintptr) error {
 		return err
 	}
 	// Without mu: an exec may hang in a file system, and Kill and Signal must not. While forking is set nobody waits for
-	// a process of this group, so its number stays taken even if the supervisor dies, the child can join, and is killed
-	// as soon as endExec has told the waiter.
+	// a process of this group. So its number stays taken even if the supervisor dies, the child can join, and the waiter
+	// kills it when endExec has woken it.
 	pid, err := syscall.ForkExec(path, argv, &syscall.ProcAttr{
 		Env:   env,
 		Files: files,

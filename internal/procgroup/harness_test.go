@@ -25,7 +25,7 @@ import (
 )
 
 // limit bounds every wait for something that must happen soon.
-const limit = 5 * time.Second
+const limit = 10 * time.Second
 
 // tool is a tool process as its test sees it.
 type tool struct {

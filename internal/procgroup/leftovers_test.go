@@ -14,6 +14,13 @@ import (
 	"github.com/aaravsoft/leasehold/internal/procgroup"
 )
 
+// behind returns a script that runs the given one in the background and ends when that has closed its output. Its
+// descriptor 4 is the tool's output.
+func behind(script string) string { return "exec 4>&1; x=$( (" + script + ") & )" }
+
+// stubborn lives until it is killed.
+const stubborn = "trap '' TERM; echo ready >&4; exec sleep 1000 >&4 4>&-"
+
 func TestLeftovers(t *testing.T) {
 	// soon is far below every grace here that must not pass.
 	const soon = time.Second
@@ -39,7 +46,7 @@ func TestLeftovers(t *testing.T) {
 	t.Run("have time to clean up", func(t *testing.T) {
 		tl := startTool(t, nil)
 		tl.start(time.Minute, time.Minute)
-		tl.sh("(trap 'sleep 0.2; echo clean; exit' TERM; echo ready; sleep 1000 & wait) & read x </dev/null; sleep 0.1")
+		tl.sh(behind("trap 'sleep 0.2; echo clean; exit' TERM; echo ready >&4; exec >&4; sleep 1000 & wait"))
 		end(t, tl, 0)
 		assert.Equal(t, "clean", tl.line())
 	})
@@ -48,10 +55,10 @@ func TestLeftovers(t *testing.T) {
 		const grace = 300 * time.Millisecond
 		tl := startTool(t, nil)
 		tl.start(grace, time.Minute)
-		tl.sh("(trap '' TERM; echo ready; exec sleep 1000) & sleep 0.1")
-		took := end(t, tl, 0)
-		assert.GreaterOrEqual(t, took, grace-10*time.Millisecond) // the report of the exit may come late
-		assert.Less(t, took, grace+soon)
+		begin := procgroup.BootClock()
+		tl.sh(behind(stubborn))
+		assert.Less(t, end(t, tl, 0), grace+soon)
+		assert.Greater(t, procgroup.BootClock(), begin+grace)
 	})
 
 	t.Run("do not wait for a stopped process", func(t *testing.T) {
@@ -66,7 +73,7 @@ func TestLeftovers(t *testing.T) {
 		// The parent leaves the group, its child stays in it.
 		tl := startTool(t, nil)
 		tl.start(time.Minute, time.Minute)
-		escaped, err := strconv.Atoi(tl.sh(`sh -c 'sleep 1000 & exec setsid sh -c "echo \$\$; exec sleep 1000"' & sleep 0.1`))
+		escaped, err := strconv.Atoi(tl.sh(behind(`sleep 1000 >&4 & exec setsid sh -c 'echo $$ >&4; exec sleep 1000 >&4'`)))
 		require.NoError(t, err)
 		defer unix.Kill(escaped, unix.SIGKILL)
 		assert.Less(t, end(t, tl, 0), soon)
@@ -76,7 +83,7 @@ func TestLeftovers(t *testing.T) {
 	t.Run("keep the command's output open until they are gone", func(t *testing.T) {
 		tl := startTool(t, nil)
 		tl.start(200*time.Millisecond, time.Minute)
-		tl.sh("(trap '' TERM; echo ready; exec sleep 1000) & sleep 0.1")
+		tl.sh(behind(stubborn))
 		tl.do(order{Do: "mute"})
 		tl.rest()
 		tl.event(procgroup.Exited)
@@ -86,7 +93,7 @@ func TestLeftovers(t *testing.T) {
 	t.Run("die at the deadline within their grace", func(t *testing.T) {
 		tl := startTool(t, nil)
 		tl.start(time.Minute, time.Minute)
-		tl.sh("(trap '' TERM; echo ready; exec sleep 1000) & sleep 0.1")
+		tl.sh(behind(stubborn))
 		tl.event(procgroup.Exited)
 		tl.do(order{Do: "deadline", In: 200 * time.Millisecond})
 		assert.Equal(t, procgroup.ErrDeadline.Error(), tl.event(procgroup.Gone).Err)
@@ -95,7 +102,7 @@ func TestLeftovers(t *testing.T) {
 	t.Run("die by Kill within their grace", func(t *testing.T) {
 		tl := startTool(t, nil)
 		tl.start(time.Minute, time.Minute)
-		tl.sh("(trap '' TERM; echo ready; exec sleep 1000) & sleep 0.1")
+		tl.sh(behind(stubborn))
 		tl.event(procgroup.Exited)
 		tl.do(order{Do: "kill"})
 		assert.Empty(t, tl.event(procgroup.Gone).Err)
@@ -104,7 +111,7 @@ func TestLeftovers(t *testing.T) {
 	t.Run("die with the tool within their grace", func(t *testing.T) {
 		tl := startTool(t, nil)
 		tl.start(time.Minute, time.Minute)
-		tl.sh("(trap '' TERM; echo ready; exec sleep 1000) & sleep 0.1")
+		tl.sh(behind(stubborn))
 		tl.event(procgroup.Exited)
 		tl.kill(unix.SIGKILL)
 		tl.dead()

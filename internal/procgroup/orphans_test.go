@@ -20,7 +20,7 @@ func TestProcessesThatLeaveTheGroup(t *testing.T) {
 	t.Run("are not covered, and do not hold up the end", func(t *testing.T) {
 		tl := startTool(t, nil)
 		tl.start(time.Minute, time.Minute)
-		escaped, err := strconv.Atoi(tl.sh(`setsid sh -c 'echo $$; exec sleep 1000' & sleep 0.1`))
+		escaped, err := strconv.Atoi(tl.sh(behind(`exec setsid sh -c 'echo $$ >&4; exec sleep 1000 >&4'`)))
 		require.NoError(t, err)
 		defer unix.Kill(escaped, unix.SIGKILL)
 		tl.event(procgroup.Exited)
@@ -111,7 +111,7 @@ func TestProcessOne(t *testing.T) {
 			}
 		})
 		tl.start(time.Minute, time.Minute)
-		tl.sh("(trap '' TERM; echo ready; exec sleep 1000) & sleep 0.1; exit 7")
+		tl.sh(behind(stubborn) + "; exit 7")
 		assert.Equal(t, 7, tl.event(procgroup.Exited).Code)
 		assert.Empty(t, tl.event(procgroup.Gone).Err)
 		assert.Empty(t, members(tl.group))

@@ -161,11 +161,12 @@ func TestJobControl(t *testing.T) {
 
 	t.Run("the deadline passes while the tool has stopped itself", func(t *testing.T) {
 		tl := startUnderShell(t)
-		deadline := tl.start(time.Minute, 300*time.Millisecond)
+		tl.start(time.Minute, time.Minute)
 		tl.do(order{Do: "exec", Argv: []string{"sleep", "1000"}})
 		tl.do(order{Do: "hear", Signal: unix.SIGTSTP})
 		tl.do(order{Do: "signal", Signal: unix.SIGTSTP})
 		assert.Equal(t, unix.SIGTSTP, tl.event(procgroup.Stopped).Signal)
+		deadline := tl.do(order{Do: "deadline", In: 300 * time.Millisecond}).At
 		require.NoError(t, tl.orders.Encode(order{Do: "stop self", Signal: unix.SIGTSTP}))
 		tl.lineWith("job stopped")
 		assert.Less(t, tl.dead()-deadline, busy)

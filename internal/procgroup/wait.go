@@ -137,7 +137,8 @@ func (w *waiter) takeNews() bool {
 	return true
 }
 
-// supervisorDied is called with mu held. The supervisor is a zombie, which keeps the group's number.
+// supervisorDied kills the group. It is called with mu held and not while forking: every child that Exec started is in
+// the group by now, and dying keeps others from following. The supervisor is a zombie, which keeps the group's number.
 func (w *waiter) supervisorDied() {
 	g := w.g
 	g.dying = true
@@ -145,6 +146,7 @@ func (w *waiter) supervisorDied() {
 	if !g.killed {
 		w.cause = cmp.Or(g.pastDeadline(), ErrSupervisorDied)
 	}
+	g.send(unix.SIGKILL)
 }
 
 // pastDeadline returns ErrDeadline or nil.
@@ -191,23 +193,15 @@ func (w *waiter) clearLeftovers() time.Duration {
 	return min(pollLeftovers, max(time.Until(w.killAt), pollEndFirst))
 }
 
-// finish kills the group and waits until no member lives any more. Only then it waits for the supervisor, and frees the group's number.
+// finish waits until no member lives any more. Only then it waits for the supervisor, and frees the group's number.
 func (w *waiter) finish() time.Duration {
 	g := w.g
-	g.mu.Lock()
-	if !g.forking {
-		g.send(unix.SIGKILL) // also a child that has only now joined; there will not be another, dying is set
-	}
-	g.mu.Unlock()
 	// A failure to look is no reason to wait for ever: drain sees those who are our children.
 	if n, err := living(g.pid); err == nil && n > 0 {
 		return w.backOff()
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.forking {
-		return w.backOff()
-	}
 	wait(g.pid, 0)
 	g.over = true
 	w.phase = draining
