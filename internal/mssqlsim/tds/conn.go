@@ -34,11 +34,11 @@ type conn struct {
 
 	inbox chan item
 
-	mu       sync.Mutex
-	ready    bool                    // logged in
-	busy     bool                    // a request has been read and not yet answered
-	attended bool                    // it has been cancelled by an attention
-	cancel   context.CancelCauseFunc // ends its context, once it has one
+	mu          sync.Mutex
+	ready       bool                    // logged in
+	outstanding int                     // requests read and not yet answered: one, unless a client gave up on the last
+	attended    bool                    // the first of them has been cancelled by an attention
+	cancel      context.CancelCauseFunc // ends its context, once it has one
 }
 
 // item is what the reading goroutine hands over: a request, or the
@@ -49,10 +49,10 @@ type item struct {
 }
 
 func newConn(s *Server, id ConnID, socket net.Conn) *conn {
-	c := &conn{server: s, id: id, socket: socket, inbox: make(chan item, 1)}
+	c := &conn{server: s, id: id, socket: socket, inbox: make(chan item, 16)}
 	c.wire = &wire{Conn: socket, conn: c}
 	c.transport = c.wire
-	c.life, c.end = context.WithCancelCause(s.life)
+	c.life, c.end = context.WithCancelCause(context.Background())
 	c.ctx, c.disconnect = context.WithCancelCause(c.life)
 	c.packets = packetWriter{w: c.transport, size: defaultPacketSize, spid: uint16(50 + id)}
 	return c
@@ -102,8 +102,10 @@ func (c *conn) read() {
 		it, ok := item{message: m}, true
 		if m.kind == packetAttention {
 			it, ok = c.attend()
-		} else if !c.startRequest() {
-			return // a second request before the answer: no client does that
+		} else {
+			c.mu.Lock()
+			c.outstanding++
+			c.mu.Unlock()
 		}
 		if !ok {
 			continue
@@ -114,16 +116,6 @@ func (c *conn) read() {
 			return
 		}
 	}
-}
-
-func (c *conn) startRequest() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.busy {
-		return false
-	}
-	c.busy, c.attended, c.cancel = true, false, nil
-	return true
 }
 
 // attend cancels the running request. If there is none, its answer is already
@@ -144,7 +136,7 @@ func (c *conn) attend() (confirmation item, owed bool) {
 		}
 	}
 	c.mu.Lock()
-	if !c.busy {
+	if c.outstanding == 0 {
 		c.mu.Unlock()
 		return item{confirm: true}, true
 	}
@@ -170,7 +162,7 @@ func (c *conn) isOpen() bool { return c.life.Err() == nil }
 func (c *conn) isIdle() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.ready && !c.busy && c.life.Err() == nil
+	return c.ready && c.outstanding == 0 && c.life.Err() == nil
 }
 
 // inTransaction is the status bit of DONE tokens.

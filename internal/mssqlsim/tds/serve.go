@@ -38,7 +38,11 @@ func (c *conn) serve(it item) bool {
 	if it.status&statusReset != 0 {
 		c.reset(r)
 	}
-	if refusal == nil && cmd.transaction != c.open {
+	switch {
+	case refusal != nil || cmd.transaction == c.open:
+	case c.open == 0:
+		refusal = refuse(3971, "The server failed to resume the transaction.")
+	default:
 		refusal = refuse(3989, "New request is not allowed to start because it should come with valid transaction descriptor.")
 	}
 	if refusal != nil {
@@ -130,7 +134,8 @@ func (c *conn) answer(r *response, faults []*Switch) bool {
 	}
 	c.mu.Lock()
 	attention := c.attended
-	c.busy, c.cancel = false, nil
+	c.outstanding--
+	c.attended, c.cancel = false, nil
 	c.mu.Unlock()
 	r.end(attention)
 	r.packets.end()

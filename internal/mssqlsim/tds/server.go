@@ -2,7 +2,6 @@ package tds
 
 import (
 	"cmp"
-	"context"
 	"crypto/tls"
 	"fmt"
 	"net"
@@ -38,8 +37,6 @@ type Server struct {
 	tls       *tls.Config
 	addr      netip.AddrPort
 
-	life    context.Context // ends when the server closes
-	end     context.CancelFunc
 	running sync.WaitGroup
 	faults  faults
 
@@ -55,7 +52,6 @@ type Server struct {
 // New starts a server. It panics if that is impossible, as httptest does.
 func New(handler Handler, options Options) *Server {
 	s := &Server{handler: handler, options: options, conns: map[ConnID]*conn{}}
-	s.life, s.end = context.WithCancel(context.Background())
 	authority, certificate := newCertificate()
 	s.authority = authority
 	s.tls = &tls.Config{
@@ -115,11 +111,10 @@ func (s *Server) accept(listener net.Listener) {
 
 // Close ends every connection and waits until every session is closed.
 func (s *Server) Close() {
-	s.Refuse()
 	s.mu.Lock()
-	s.closed = true
+	s.closed = true // accept adds no connection to s.conns any more
 	s.mu.Unlock()
-	s.end()
+	s.Refuse()
 	s.CloseConns(Match{}, FIN)
 	s.running.Wait()
 }
