@@ -1,10 +1,6 @@
 package guard
 
-import (
-	"context"
-
-	"github.com/aaravsoft/leasehold/internal/clock"
-)
+import "github.com/aaravsoft/leasehold/internal/clock"
 
 // Control is the end of a guard that its client holds, as a cancel function is of a context. It does not keep the handle.
 type Control state
@@ -12,14 +8,8 @@ type Control state
 // Start begins to watch the clock and the parent context.
 func (c *Control) Start() {
 	s := (*state)(c)
-	now := s.p.Clock()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.phase.over() {
-		return
-	}
-	s.timer.Reset(s.next(now))
-	s.unwatch = context.AfterFunc(s.ctx, s.check)
+	s.started.Store(true)
+	s.check() // also what was due before
 }
 
 // Deadline returns D.
@@ -33,9 +23,7 @@ func (c *Control) Deadline() clock.Instant {
 // Raise says that the request sent at sent has succeeded. If D has passed it ends the guard instead.
 func (c *Control) Raise(sent clock.Instant) {
 	s := (*state)(c)
-	now := s.p.Clock()
-	s.mu.Lock()
-	do := s.advance(now)
+	_, do := s.enter()
 	// Which request was sent later is asked of the clock that nobody sets.
 	if later := sent.Mono+sent.Suspended > s.confirmed.Mono+s.confirmed.Suspended; later && !s.phase.over() {
 		s.confirmed, s.attempts, s.failure = sent, 0, nil
@@ -56,13 +44,9 @@ func (c *Control) Failed(err error) {
 // Lose says that the store has denied the lock.
 func (c *Control) Lose(why Reason, err error) {
 	s := (*state)(c)
-	now := s.p.Clock()
-	s.mu.Lock()
-	do := s.advance(now)
+	now, do := s.enter()
 	if !s.phase.over() {
-		next := s.lose(now, why, err)
-		next.cause = firstOf(do.cause, next.cause)
-		do = next
+		do = s.lose(now, why, err)
 	}
 	s.mu.Unlock()
 	s.perform(do)
@@ -74,13 +58,11 @@ func (c *Control) Check() { (*state)(c).check() }
 // Close ends the context with [ErrClosed] and begins to drain.
 func (c *Control) Close() {
 	s := (*state)(c)
-	now := s.p.Clock()
-	s.mu.Lock()
-	do := s.advance(now)
+	now, do := s.enter()
 	if s.phase == live {
+		s.closed = true
 		s.drain(now, ErrClosed)
 		do.cause = ErrClosed
-		s.timer.Reset(s.next(now))
 	}
 	s.mu.Unlock()
 	s.perform(do)

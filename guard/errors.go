@@ -62,12 +62,12 @@ func (r Reason) explanation() string {
 	return "for an unknown reason"
 }
 
-// LostError says why a lock was lost. Its class is [store.ErrLost] alone: the engine's own error is found by errors.As and
-// errors.Is, its class is not.
+// LostError says why a lock was lost. Its class is [store.ErrLost] alone: errors.Is and errors.As find the engine's own error,
+// but not the class and the type that the store gave it.
 type LostError struct {
 	Name, Owner   string
 	Reason        Reason
-	Since         time.Time // when the guard's trust ended, on this machine's wall clock
+	Since         time.Time // when trust ended, or the store said so, on this machine's wall clock
 	LastConfirmed time.Time // when the last request that succeeded was sent
 	Attempts      int       // renewals that failed since then
 	Err           error     // of the last of them, or the store's answer; may be nil
@@ -78,7 +78,7 @@ func (e *LostError) Error() string {
 	fmt.Fprintf(&b, "lock %q lost: %s (since %s, last confirmed %s", e.Name, e.Reason.explanation(),
 		e.Since.Format(time.RFC3339Nano), e.LastConfirmed.Format(time.RFC3339Nano))
 	if e.Attempts > 0 {
-		fmt.Fprintf(&b, ", %d attempts failed", e.Attempts)
+		fmt.Fprintf(&b, ", failed attempts since: %d", e.Attempts)
 	}
 	b.WriteString(")")
 	if e.Err != nil {
@@ -90,13 +90,40 @@ func (e *LostError) Error() string {
 // Is makes a LostError of class [store.ErrLost].
 func (e *LostError) Is(target error) bool { return target == store.ErrLost }
 
-// Unwrap returns the engine's own error without its class: a lost lock is lost, not unavailable.
+// Unwrap returns Err without its class: a lost lock is lost, not unavailable.
 func (e *LostError) Unwrap() error {
-	if unavailable, ok := errors.AsType[*store.UnavailableError](e.Err); ok {
-		return unavailable.Err
+	if e.Err == nil {
+		return nil
 	}
-	if misconfigured, ok := errors.AsType[*store.MisconfiguredError](e.Err); ok {
-		return misconfigured.Err
+	return unclassed{e.Err}
+}
+
+// endError says that a context has ended, and with which cause (the one that signal.NotifyContext sets is not Canceled).
+// A cause can be anything, for example the loss of the lock around this one, and must not be taken for its own.
+func endError(err, cause error) error {
+	if errors.Is(cause, err) {
+		return unclassed{cause}
 	}
-	return nil
+	return fmt.Errorf("%w: %w", err, unclassed{cause})
+}
+
+// unclassed is an error that is of no class. Everything else in it stays reachable.
+type unclassed struct{ err error }
+
+func (e unclassed) Error() string { return e.err.Error() }
+
+func (e unclassed) Is(target error) bool {
+	switch target {
+	case store.ErrHeld, store.ErrLost, store.ErrUnavailable, store.ErrUnclear, store.ErrInvalid, store.ErrMisconfigured, store.ErrNotFound:
+		return false
+	}
+	return errors.Is(e.err, target)
+}
+
+func (e unclassed) As(target any) bool {
+	switch target.(type) {
+	case **LostError, **store.HeldError, **store.UnavailableError, **store.MisconfiguredError:
+		return false
+	}
+	return errors.As(e.err, target)
 }

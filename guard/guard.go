@@ -31,10 +31,11 @@ type Params struct {
 	MaxHold time.Duration // from New; zero: none
 
 	// Stop takes the guard out of the heartbeat. It is called before the first Release is sent, at a loss, and when
-	// Drain is over; more than once is harmless.
+	// Drain is over: possibly more than once, and at once by several.
 	Stop func()
 
-	// Release is one attempt to delete the row, which may take that long.
+	// Release is one attempt to delete the row, which must return within limit. The row of a Result of class
+	// [store.ErrLost] tells a success that was not confirmed from a loss.
 	Release func(limit time.Duration) (store.Result, error)
 
 	// ReleaseBound is how long Unlock may take in all, if that much of trust is left.
@@ -43,11 +44,11 @@ type Params struct {
 	// Go runs a function on a goroutine that somebody joins.
 	Go func(func())
 
-	// Lost is called once, after the context has ended, if the lock is lost.
+	// Lost is called exactly once if the lock is lost, whoever notices, after the context has ended.
 	Lost func(*LostError)
 
-	// Released is called once, when the Release of Unlock has come to its end: nil, a *LostError, or why it is not
-	// confirmed.
+	// Released is called exactly once, when the Release of Unlock has come to its end: nil, a *LostError, or why it is
+	// not confirmed. Unlock returns after it, so neither it nor Lost may call Unlock.
 	Released func(error)
 }
 
@@ -65,8 +66,9 @@ func New(p Params) (*Guard, *Control) {
 	// The cleanup may touch nothing but this flag: it runs on a goroutine of the runtime's, in no bubble.
 	s.cleanup = runtime.AddCleanup(g, func(s *state) { s.leaked.Store(true) }, s)
 
-	s.timer = time.AfterFunc(math.MaxInt64, s.check)
-	s.unwatch = func() bool { return false }
+	check := s.check
+	s.timer = time.AfterFunc(math.MaxInt64, check)
+	s.unwatch = context.AfterFunc(s.ctx, check)
 	return g, (*Control)(s)
 }
 
@@ -92,7 +94,11 @@ func FromContext(ctx context.Context, name string) (*Guard, bool) {
 }
 
 // Context ends when the lock can no longer be trusted, or the work is asked to stop; context.Cause says why. Pass it to the
-// work. It never has the end of trust as its Deadline, for that moves with every renewal.
+// work, and stop soon after its end: when it ends for lack of trust, the row lives for Margin longer (a tenth of the TTL unless
+// configured), and after that somebody else may hold the lock. It never has the end of trust as its Deadline, for that moves
+// with every renewal.
+//
+// A context that derives from it, and has a cancel function that nobody called, keeps the guard from being noticed as leaked.
 func (g *Guard) Context() context.Context { return g.ctx }
 
 // Name returns the name that is locked.
@@ -105,32 +111,26 @@ func (g *Guard) Owner() string { return g.state.p.Owner }
 // one. A resource that remembers the greatest it has seen can refuse a holder that does not know yet that it is none.
 func (g *Guard) Token() uint64 { return g.state.p.Token }
 
-// Remaining returns how much longer the lock is trusted if no renewal succeeds any more: never more than TTL − Margin,
-// zero when it is over.
+// Remaining returns how much longer the lock is trusted if no renewal succeeds any more, by the clock that went farthest: never
+// more than TTL − Margin, zero when the lock is lost or unlocked.
 func (g *Guard) Remaining() time.Duration {
 	s := g.state
-	now := s.p.Clock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.phase.over() {
 		return 0
 	}
-	return max(now.Until(s.deadline()), 0)
+	return s.left()
 }
 
-// Err returns nil while the lock is held and nobody asked to stop. Otherwise it says why: a [*LostError]; [ErrClosed];
-// the parent's error and cause while the lock is drained; [ErrUnlocked]. It looks at the clocks itself, and when it
-// returns an error the context has ended.
+// Err returns nil while the lock is held and nobody asked to stop. Otherwise the context has ended when it returns, and it
+// says why:
+//   - a [*LostError], of class [store.ErrLost], if this lock was lost;
+//   - [ErrClosed] if its client was closed, [ErrUnlocked] after Unlock;
+//   - else, while the lock is drained, an error without a class that wraps the context's error and its cause. That a lock
+//     around this one was lost is found in its text and in the cause itself, not by errors.Is: this one is intact.
+//
+// It looks at the clocks itself, so it is never behind them, as the context can be by a moment after the machine was suspended.
 func (g *Guard) Err() error {
-	s := g.state
-	now := s.p.Clock()
-	s.mu.Lock()
-	do := s.advance(now)
-	err, cause := s.err(), s.cause
-	s.mu.Unlock()
-	s.perform(do)
-	if err != nil {
-		s.cancel(cause) // another goroutine may be about to do it: Err and the context never disagree
-	}
-	return err
+	return g.state.err(g.state.look())
 }

@@ -3,9 +3,9 @@ package guard
 import (
 	"context"
 	"errors"
-	"fmt"
-	"runtime"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -52,6 +52,47 @@ func TestStates(t *testing.T) {
 				r.Lose(Taken, store.ErrLost)
 			},
 			err: []error{store.ErrLost}, cause: errSignal, unlock: []error{store.ErrLost},
+		},
+		{
+			state: "lost while draining after MaxHold",
+			reach: func(r *rig, _ context.CancelCauseFunc) {
+				for range 5 {
+					time.Sleep(time.Second)
+					r.Raise(r.clock())
+				}
+				time.Sleep(trust)
+			},
+			err: []error{store.ErrLost}, cause: context.DeadlineExceeded, unlock: []error{store.ErrLost},
+		},
+		{
+			state: "lost and MaxHold over, found out together",
+			reach: func(r *rig, _ context.CancelCauseFunc) { r.move(time.Minute, 0) },
+			err:   []error{store.ErrLost}, cause: context.DeadlineExceeded, unlock: []error{store.ErrLost},
+		},
+		{
+			state: "lost after the client was closed",
+			reach: func(r *rig, _ context.CancelCauseFunc) {
+				r.Close()
+				time.Sleep(trust)
+			},
+			err: []error{store.ErrLost}, cause: ErrClosed, unlock: []error{store.ErrLost},
+		},
+		{
+			state: "closed and unlocked",
+			reach: func(r *rig, _ context.CancelCauseFunc) {
+				r.Close()
+				_ = r.g.Unlock()
+			},
+			err: []error{ErrUnlocked}, cause: ErrClosed, notErr: store.ErrLost,
+		},
+		{
+			state: "closed, and the delete says expired",
+			reach: func(r *rig, _ context.CancelCauseFunc) {
+				r.Close()
+				r.answers = append(r.answers, says(store.Lease{Owner: "host:1/abc"}))
+				_ = r.g.Unlock()
+			},
+			err: []error{store.ErrLost}, cause: ErrClosed, unlock: []error{store.ErrLost},
 		},
 		{
 			state:  "lost",
@@ -112,7 +153,7 @@ func TestStates(t *testing.T) {
 			parent, cancel := context.WithCancelCause(t.Context())
 			defer cancel(nil)
 			r := newRig(t, parent, func(p *Params) {
-				if tc.state == "MaxHold over, draining" {
+				if strings.Contains(tc.state, "MaxHold") {
 					p.MaxHold = 4500 * time.Millisecond
 				}
 			})
@@ -128,6 +169,7 @@ func TestStates(t *testing.T) {
 			if tc.notErr != nil {
 				require.NotErrorIs(t, err, tc.notErr)
 			}
+			require.LessOrEqual(t, classesOf(err), 1)
 			if tc.cause != nil {
 				require.Error(t, r.g.Context().Err())
 				require.ErrorIs(t, context.Cause(r.g.Context()), tc.cause)
@@ -140,6 +182,7 @@ func TestStates(t *testing.T) {
 				for _, want := range tc.unlock {
 					require.ErrorIs(t, answer, want)
 				}
+				require.LessOrEqual(t, classesOf(answer), 1)
 			}
 			r.wg.Wait()
 			require.Zero(t, r.g.Remaining())
@@ -166,6 +209,16 @@ func TestTrust(t *testing.T) {
 		require.False(t, ok, "D moves, so it is no Deadline")
 	})
 
+	bubble(t, "CLK-06 trust counts from the request, not from the reply", func(t *testing.T) {
+		var sent clock.Instant
+		r := newRig(t, t.Context(), func(p *Params) {
+			sent = p.Sent
+			time.Sleep(800 * time.Millisecond) // until the reply
+		})
+		require.Equal(t, sent.Add(trust), r.Deadline())
+		require.Equal(t, trust, r.doneAt())
+	})
+
 	bubble(t, "a success raises D, and never lowers it", func(t *testing.T) {
 		r := newRig(t, t.Context())
 		first := r.clock()
@@ -183,8 +236,10 @@ func TestTrust(t *testing.T) {
 		r := newRig(t, t.Context())
 		time.Sleep(time.Second)
 		sent := r.clock()
-		r.move(time.Hour, 0) // D passes unseen by the timer
+		r.move(2*time.Second, 0) // D passes unseen by the timer
+		require.Positive(t, r.clock().Until(sent.Add(trust)), "it would have been enough")
 		r.Raise(sent)
+		require.True(t, r.Ended())
 		require.ErrorIs(t, r.g.Err(), store.ErrLost)
 		require.Error(t, r.g.Context().Err())
 	})
@@ -222,6 +277,40 @@ func TestTrust(t *testing.T) {
 				require.Equal(t, trust, r.doneAt(), "%s: by the clock that nobody sets", name)
 			}
 		}
+	})
+
+	bubble(t, "SAF-05 stopped while the timer is set", func(t *testing.T) {
+		var stop atomic.Bool
+		r := newRig(t, t.Context(), func(p *Params) {
+			read := p.Clock
+			p.Clock = func() clock.Instant {
+				now := read()
+				if stop.Swap(false) {
+					time.Sleep(time.Second) // after the reading, before the timer is set by it
+				}
+				return now
+			}
+		})
+		time.Sleep(time.Second)
+		stop.Store(true)
+		r.Check()
+		require.Equal(t, trust, r.doneAt(), "not a second later")
+	})
+
+	bubble(t, "Since is the end of trust, however late it is noticed", func(t *testing.T) {
+		r := newRig(t, t.Context())
+		d := r.Deadline().Time()
+		r.move(time.Minute, 0)
+		var lost *LostError
+		require.ErrorAs(t, r.g.Err(), &lost)
+		require.Equal(t, d, lost.Since)
+		require.Equal(t, d.Add(-trust), lost.LastConfirmed)
+
+		r = newRig(t, t.Context())
+		time.Sleep(time.Second)
+		r.Lose(Gone, nil)
+		require.ErrorAs(t, r.g.Err(), &lost)
+		require.Equal(t, r.clock().Time(), lost.Since, "when the store said so")
 	})
 
 	bubble(t, "SAF-08 whoever waits for the end hears of it at once", func(t *testing.T) {
@@ -269,271 +358,4 @@ func TestTrust(t *testing.T) {
 			require.Error(t, r.g.Context().Err())
 		}
 	})
-}
-
-func TestDrain(t *testing.T) {
-	bubble(t, "the lock is renewed for Drain, then left", func(t *testing.T) {
-		parent, cancel := context.WithCancel(t.Context())
-		r := newRig(t, parent)
-		time.Sleep(time.Second)
-		cancel()
-		synctest.Wait()
-		var last time.Duration
-		for {
-			synctest.Wait() // a timer of this very moment fires first
-			if stops, _, _ := r.seen(); stops > 0 {
-				break
-			}
-			r.Raise(r.clock())
-			last = r.at()
-			time.Sleep(500 * time.Millisecond)
-		}
-		require.Equal(t, 4*time.Second, r.at(), "the parent's end + Drain")
-		require.NotErrorIs(t, r.g.Err(), store.ErrLost)
-		time.Sleep(last + trust - r.at())
-		require.Equal(t, Abandoned, reasonOf(t, r.g.Err()))
-		require.ErrorIs(t, context.Cause(r.g.Context()), context.Canceled)
-	})
-
-	bubble(t, "Err says how to bound the wait alone", func(t *testing.T) {
-		parent, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		r := newRig(t, parent)
-		require.Equal(t, time.Second, r.doneAt())
-		require.ErrorContains(t, r.g.Err(), "WithWait")
-		require.ErrorIs(t, r.g.Err(), context.DeadlineExceeded)
-	})
-
-	bubble(t, "REN-06 MaxHold", func(t *testing.T) {
-		r := newRig(t, t.Context(), func(p *Params) { p.MaxHold = time.Second })
-		require.Equal(t, time.Second, r.doneAt())
-		require.ErrorContains(t, r.g.Err(), "WithMaxHold")
-	})
-
-	bubble(t, "StopRenewing leaves D", func(t *testing.T) {
-		r := newRig(t, t.Context())
-		r.StopRenewing()
-		require.NoError(t, r.g.Err())
-		require.Equal(t, trust, r.doneAt())
-		require.Equal(t, Abandoned, reasonOf(t, r.g.Err()))
-	})
-}
-
-func TestUnlock(t *testing.T) {
-	bubble(t, "the context ends, and the heartbeat lets go, before the Release is sent", func(t *testing.T) {
-		r := newRig(t, t.Context())
-		r.answers = append(r.answers, func() (store.Result, error) {
-			stops, _, _ := r.seen()
-			assert.Positive(t, stops)
-			return store.Result{}, nil
-		})
-		require.NoError(t, r.g.Unlock())
-		require.ErrorIs(t, r.ctxAtSend, ErrUnlocked)
-	})
-
-	bubble(t, "REL-01 concurrent calls wait for the first and repeat it", func(t *testing.T) {
-		r := newRig(t, t.Context())
-		r.answers = append(r.answers, func() (store.Result, error) {
-			time.Sleep(time.Second)
-			return store.Result{}, nil
-		})
-		var wg sync.WaitGroup
-		for range 50 {
-			wg.Go(func() {
-				assert.NoError(t, r.g.Unlock())
-				assert.Equal(t, time.Second, r.at())
-			})
-		}
-		wg.Wait()
-		require.Equal(t, 1, r.sent)
-	})
-
-	bubble(t, "REL-03 UnlockContext limits only the waiting", func(t *testing.T) {
-		r := newRig(t, t.Context())
-		r.answers = append(r.answers, func() (store.Result, error) {
-			time.Sleep(2 * time.Second)
-			return store.Result{}, nil
-		})
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		err := r.g.UnlockContext(ctx)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.ErrorIs(t, err, store.ErrUnavailable)
-		require.Equal(t, time.Second, r.at())
-		require.NoError(t, r.g.Unlock())
-		require.Equal(t, 2*time.Second, r.at())
-		require.Equal(t, 1, r.sent)
-	})
-
-	bubble(t, "REL-04 retries inside its bound", func(t *testing.T) {
-		r := newRig(t, t.Context())
-		for range 3 {
-			r.answers = append(r.answers, fails(false))
-		}
-		require.NoError(t, r.g.Unlock())
-		require.Equal(t, 4, r.sent)
-		require.Less(t, r.at(), time.Second)
-
-		r = newRig(t, t.Context())
-		r.answers = append(r.answers, fails(true))
-		for range 100 {
-			r.answers = append(r.answers, fails(false))
-		}
-		err := r.g.Unlock()
-		require.ErrorIs(t, err, store.ErrUnclear, "one attempt of them was")
-		require.ErrorIs(t, err, errDown)
-		require.Equal(t, trust, r.at(), "what was left of the lease")
-	})
-
-	bubble(t, "rule 11: not found after an unclear attempt is success", func(t *testing.T) {
-		r := newRig(t, t.Context())
-		r.answers = append(r.answers, fails(true), says(store.Lease{}))
-		require.NoError(t, r.g.Unlock())
-
-		r = newRig(t, t.Context())
-		r.answers = append(r.answers, fails(true), says(store.Lease{Owner: "next/one"}))
-		require.NoError(t, r.g.Unlock(), "somebody has it already")
-
-		r = newRig(t, t.Context())
-		r.answers = append(r.answers, fails(true), says(store.Lease{Owner: "host:1/abc"}))
-		require.ErrorIs(t, r.g.Unlock(), store.ErrLost, "it was there, expired")
-
-		r = newRig(t, t.Context())
-		r.answers = append(r.answers, fails(false), says(store.Lease{}))
-		require.ErrorIs(t, r.g.Unlock(), store.ErrLost, "the first was not applied")
-	})
-
-	bubble(t, "of a lost guard: at once, the Release goes on behind", func(t *testing.T) {
-		r := newRig(t, t.Context())
-		r.answers = append(r.answers, func() (store.Result, error) {
-			time.Sleep(time.Second)
-			return says(store.Lease{Owner: "somebody/else"})()
-		})
-		r.Lose(Taken, nil)
-		require.ErrorIs(t, r.g.Unlock(), store.ErrLost)
-		require.Zero(t, r.at())
-		r.wg.Wait()
-		require.Equal(t, 1, r.sent)
-	})
-
-	bubble(t, "REN-04 nothing raises an unlocked guard", func(t *testing.T) {
-		r := newRig(t, t.Context())
-		require.NoError(t, r.g.Unlock())
-		before := r.Deadline()
-		time.Sleep(time.Second)
-		r.Raise(r.clock())
-		r.Lose(Gone, nil)
-		r.Close()
-		r.Check()
-		require.Equal(t, before, r.Deadline())
-		require.ErrorIs(t, r.g.Err(), ErrUnlocked)
-		time.Sleep(time.Minute)
-		_, losses, _ := r.seen()
-		require.Zero(t, losses)
-	})
-
-	t.Run("CFG-03 a nil guard", func(t *testing.T) {
-		var g *Guard
-		require.NoError(t, g.Unlock())
-		require.NoError(t, g.UnlockContext(t.Context()))
-	})
-}
-
-func TestLostError(t *testing.T) {
-	engine := errors.New("tcp: reset")
-	for _, inner := range []error{
-		&store.UnavailableError{Op: "renew", Unclear: true, Err: engine},
-		&store.MisconfiguredError{Remedy: "grant it", Err: engine},
-		fmt.Errorf("renewal: %w", &store.UnavailableError{Err: engine}),
-	} {
-		err := error(&LostError{Name: "job", Reason: Unconfirmed, Attempts: 3, Err: inner})
-		require.ErrorIs(t, err, store.ErrLost)
-		require.ErrorIs(t, err, engine, "the engine's own error stays reachable")
-		for _, class := range []error{store.ErrUnavailable, store.ErrMisconfigured, store.ErrUnclear, store.ErrHeld, store.ErrInvalid} {
-			require.NotErrorIs(t, err, class, "exactly one class")
-		}
-		require.ErrorContains(t, err, "3 attempts")
-		require.ErrorContains(t, err, "tcp: reset")
-	}
-	for r := Unconfirmed; r <= Abandoned; r++ {
-		require.NotEqual(t, "unknown", r.String())
-	}
-	require.Equal(t, "unknown", Reason(0).String())
-}
-
-func TestCarried(t *testing.T) {
-	bubble(t, "innermost first", func(t *testing.T) {
-		outer := newRig(t, t.Context())
-		inner := newRig(t, context.WithoutCancel(outer.g.Context()), func(p *Params) { p.Name = "inner" })
-		again := newRig(t, inner.g.Context())
-		var got []*Guard
-		for g := range Carried(again.g.Context()) {
-			got = append(got, g)
-		}
-		require.Equal(t, []*Guard{again.g, inner.g, outer.g}, got)
-		g, ok := FromContext(inner.g.Context(), "job")
-		require.True(t, ok)
-		require.Same(t, outer.g, g)
-		_, ok = FromContext(t.Context(), "job")
-		require.False(t, ok)
-	})
-}
-
-// TestLeak runs in real time: cleanups are the runtime's.
-func TestLeak(t *testing.T) {
-	leak := func(t *testing.T, keep func(*Guard)) *Control {
-		t.Helper()
-		start := time.Now()
-		g, ctl := New(Params{
-			Name: "job", Owner: "a/b", Parent: context.Background(), Clock: clock.System(), Sent: clock.System()(), Trust: time.Hour, Drain: time.Hour,
-			Stop: func() {}, Lost: func(*LostError) {}, Released: func(error) {}, Go: func(f func()) { f() },
-			Release:      func(time.Duration) (store.Result, error) { return store.Result{}, nil },
-			ReleaseBound: func(d time.Duration) time.Duration { return d },
-		})
-		require.Less(t, time.Since(start), time.Minute)
-		ctl.Start()
-		keep(g)
-		return ctl
-	}
-	collected := func(ctl *Control) bool {
-		for range 50 {
-			if runtime.GC(); ctl.Leaked() {
-				return true
-			}
-			runtime.Gosched()
-		}
-		return false
-	}
-
-	t.Run("a handle that is gone", func(t *testing.T) {
-		ctl := leak(t, func(*Guard) {})
-		require.True(t, collected(ctl))
-		require.NotEmpty(t, ctl.Where())
-	})
-	t.Run("the context keeps the guard", func(t *testing.T) {
-		var ctx context.Context
-		ctl := leak(t, func(g *Guard) { ctx = g.Context() })
-		require.False(t, collected(ctl))
-		runtime.KeepAlive(ctx)
-	})
-	t.Run("an unlocked guard is no leak", func(t *testing.T) {
-		ctl := leak(t, func(g *Guard) { require.NoError(t, g.Unlock()) })
-		require.False(t, collected(ctl))
-	})
-}
-
-func BenchmarkGuard(b *testing.B) {
-	p := Params{
-		Name: "job", Owner: "a/b", Parent: context.Background(), Clock: clock.System(), Trust: time.Hour, Drain: time.Hour,
-		Stop: func() {}, Lost: func(*LostError) {}, Released: func(error) {}, Go: func(f func()) { f() },
-		Release:      func(time.Duration) (store.Result, error) { return store.Result{}, nil },
-		ReleaseBound: func(d time.Duration) time.Duration { return d },
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		p.Sent = p.Clock()
-		g, ctl := New(p)
-		ctl.Start()
-		_ = g.Unlock()
-	}
 }

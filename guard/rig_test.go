@@ -123,3 +123,20 @@ func reasonOf(t *testing.T, err error) Reason {
 	require.ErrorAs(t, err, &lost)
 	return lost.Reason
 }
+
+// classesOf returns of how many classes an error is.
+func classesOf(err error) (n int) {
+	for _, class := range []error{
+		store.ErrHeld, store.ErrLost, store.ErrUnavailable, store.ErrInvalid, store.ErrMisconfigured, store.ErrNotFound,
+	} {
+		if errors.Is(err, class) {
+			n++
+		}
+	}
+	return n
+}
+
+// nosyError is a cause that asks the guard whose context it ends.
+type nosyError struct{ g *Guard }
+
+func (e nosyError) Error() string { return "with " + e.g.Remaining().String() + " left" }

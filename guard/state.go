@@ -17,25 +17,32 @@ type state struct {
 	p       Params
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
-	unwatch func() bool // of the parent
+	unwatch func() bool // of the context's end
+	timer   *time.Timer // fires at the next instant of interest, or earlier
 	cleanup runtime.Cleanup
+	started atomic.Bool
 	leaked  atomic.Bool
 	where   [16]uintptr
 	places  int
 
-	mu        sync.Mutex // never held across a call, a callback or a cancel
-	phase     phase
-	cause     error         // that the context was, or is about to be, cancelled with; nil while it lives
+	mu sync.Mutex // never held across a call, a callback or a cancel; the clocks are read with it held
+	standing
 	confirmed clock.Instant // the send of the last request known to have succeeded
 	attempts  int           // renewals that failed since
 	failure   error         // of the last of them
 	holdEnd   clock.Instant // zero: none
 	drainEnd  clock.Instant // while draining
 	stopped   bool          // renewals have stopped
-	timer     *time.Timer   // fires at the next instant of interest, or earlier
-	lost      *LostError
 	unlocking chan struct{} // closed when Unlock has its answer; nil before the first Unlock
 	answer    error
+}
+
+// standing is what there is to say about a guard.
+type standing struct {
+	phase  phase
+	closed bool       // draining, or over, because the client was closed
+	cause  error      // that the context was, or is about to be, cancelled with; nil while it lives
+	lost   *LostError // also of an unlocked guard, if its Release told
 }
 
 type phase uint8
@@ -74,16 +81,40 @@ func (s *state) perform(do effects) {
 // deadline is D. Called with mu held.
 func (s *state) deadline() clock.Instant { return s.confirmed.Add(s.p.Trust) }
 
+// enter takes the mutex and makes the transitions that are due. The clocks are read after it is taken: a reading that had
+// to wait for it would find D ahead that has passed, and set the timer too late.
+func (s *state) enter() (now clock.Instant, do effects) {
+	s.mu.Lock()
+	now = s.p.Clock()
+	return now, s.advance(now)
+}
+
 // check is called by the timer, when the context ends, and by whoever saw the clocks move.
 func (s *state) check() {
-	now := s.p.Clock()
-	s.mu.Lock()
-	do := s.advance(now)
+	if !s.started.Load() {
+		return // Start will look
+	}
+	now, do := s.enter()
 	if !s.phase.over() {
-		s.timer.Reset(s.next(now))
+		s.arm(now)
 	}
 	s.mu.Unlock()
 	s.perform(do)
+}
+
+// slack is how late a timer may be set without being set again. The margin, at least 50 ms, covers it.
+const slack = time.Millisecond
+
+// arm sets the timer. If the process was stopped after the reading, the timer is set again: it would be late by as much
+// as that, and a late timer means running work without a lock. Called with mu held.
+func (s *state) arm(now clock.Instant) {
+	for {
+		next, read := s.next(now), now
+		s.timer.Reset(next)
+		if now = s.p.Clock(); next <= 0 || now.Since(read) < slack {
+			return
+		}
+	}
 }
 
 // next is how long nothing can happen by itself. Called with mu held.
@@ -97,6 +128,21 @@ func (s *state) next(now clock.Instant) time.Duration {
 	}
 	return next
 }
+
+// look has the guard judge itself, and says how it stands. If its context is to end, it has ended when look returns.
+func (s *state) look() standing {
+	_, do := s.enter()
+	is := s.standing
+	s.mu.Unlock()
+	s.perform(do)
+	if is.cause != nil {
+		s.cancel(is.cause) // another goroutine may be about to do it: Err and the context never disagree
+	}
+	return is
+}
+
+// left is what is left of trust in the row, held or not. Called with mu held.
+func (s *state) left() time.Duration { return max(s.p.Clock().Until(s.deadline()), 0) }
 
 // advance makes the transitions that time or the parent's end has brought. Called with mu held.
 func (s *state) advance(now clock.Instant) (do effects) {
@@ -113,9 +159,7 @@ func (s *state) advance(now clock.Instant) (do effects) {
 		}
 	}
 	if now.Until(s.deadline()) <= 0 {
-		lost := s.lose(now, s.reason(now), s.failure)
-		lost.cause = firstOf(do.cause, lost.cause)
-		return lost
+		return s.lose(now, s.reason(now), s.failure)
 	}
 	if s.phase == draining && !s.stopped && now.Until(s.drainEnd) <= 0 {
 		s.stopped = true // D stands; at D the lock is lost
@@ -135,6 +179,9 @@ func firstOf(a, b error) error {
 func (s *state) drain(now clock.Instant, cause error) {
 	s.phase, s.cause = draining, cause
 	s.drainEnd = now.Add(s.p.Drain)
+	if s.started.Load() {
+		s.arm(now) // Drain may end before D
+	}
 }
 
 // reason is why trust has ended by itself. Called with mu held.
@@ -148,7 +195,7 @@ func (s *state) reason(now clock.Instant) Reason {
 	return Unconfirmed
 }
 
-// lose ends a guard that is not over yet. Called with mu held.
+// lose ends a guard that is not over yet. The cause of a context that has ended, or is about to, stays. Called with mu held.
 func (s *state) lose(now clock.Instant, why Reason, err error) effects {
 	s.timer.Stop()
 	s.phase = lost
@@ -158,39 +205,35 @@ func (s *state) lose(now clock.Instant, why Reason, err error) effects {
 }
 
 func (s *state) loss(now clock.Instant, why Reason, err error) *LostError {
+	since := now
+	if d := s.deadline(); d.Wall < now.Wall {
+		since = d // it is noticed late
+	}
 	return &LostError{
-		Name: s.p.Name, Owner: s.p.Owner, Reason: why, Since: now.Time(), LastConfirmed: s.confirmed.Time(),
+		Name: s.p.Name, Owner: s.p.Owner, Reason: why, Since: since.Time(), LastConfirmed: s.confirmed.Time(),
 		Attempts: s.attempts, Err: err,
 	}
 }
 
-// err is what Err returns. Called with mu held.
-func (s *state) err() error {
+// err is what Err returns. Called without the mutex: a cause is the user's, and so is its text.
+func (s *state) err(is standing) error {
 	switch {
-	case s.lost != nil:
-		return s.lost
-	case s.phase == unlocked:
+	case is.lost != nil:
+		return is.lost
+	case is.phase == unlocked:
 		return ErrUnlocked
-	case s.phase == draining:
-		return s.drainError()
+	case is.phase == draining && is.closed:
+		return ErrClosed
+	case is.phase == draining:
+		return s.drainError(is.cause)
 	}
 	return nil
 }
 
-func (s *state) drainError() error {
-	if errors.Is(s.cause, ErrClosed) {
-		return ErrClosed
-	}
-	ended := s.ctx.Err()
-	if ended == nil {
-		ended = context.Canceled // the cancel is about to come
-	}
-	hint := ""
+func (s *state) drainError(cause error) error {
+	ended, hint := s.ctx.Err(), ""
 	if errors.Is(ended, context.DeadlineExceeded) {
 		hint = " (the deadline of Lock's context scopes the hold too; WithWait bounds the wait alone)"
 	}
-	if errors.Is(s.cause, ended) {
-		return fmt.Errorf("lock %q: its context ended%s: %w", s.p.Name, hint, s.cause)
-	}
-	return fmt.Errorf("lock %q: its context ended%s: %w: %w", s.p.Name, hint, ended, s.cause)
+	return fmt.Errorf("lock %q: its context ended%s: %w", s.p.Name, hint, endError(ended, cause))
 }

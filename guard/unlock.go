@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"time"
 
 	"github.com/aaravsoft/leasehold/store"
@@ -15,14 +16,16 @@ import (
 // answer; a nil guard's is nil, so that it can be deferred before the error of Lock is looked at.
 //
 // The answer is nil if the row was deleted while it was valid; a [*LostError] if it was not; of class
-// [store.ErrUnavailable] if the store did not confirm it, and then the row expires by itself. Unlock of a lost guard returns at
-// once, and goes on in the background.
+// [store.ErrUnavailable] if the store did not confirm it, with [store.ErrUnclear] if it may be deleted all the same; of class
+// [store.ErrMisconfigured] if the store refused. A row that is not deleted expires by itself. Unlock of a lost guard returns
+// the loss at once, and goes on in the background. It may be called by what the end of the context sets off.
 func (g *Guard) Unlock() error {
 	if g == nil {
 		return nil
 	}
 	s := g.state
 	work, done := s.unlock()
+	runtime.KeepAlive(g) // until its cleanup is stopped: an Unlock that begins is no leak
 	if work != nil {
 		work()
 	}
@@ -31,13 +34,15 @@ func (g *Guard) Unlock() error {
 }
 
 // UnlockContext is Unlock, and ctx limits only how long the caller waits for the answer. The release goes on when it ends;
-// the error is then the context's, joined with [store.ErrUnavailable].
+// the error is then the context's and its cause, joined with [store.ErrUnavailable] and [store.ErrUnclear], and a later Unlock
+// tells the answer. A ctx that has ended already is allowed: the release is sent.
 func (g *Guard) UnlockContext(ctx context.Context) error {
 	if g == nil {
 		return nil
 	}
 	s := g.state
 	work, done := s.unlock()
+	runtime.KeepAlive(g)
 	if work != nil {
 		s.p.Go(work)
 	}
@@ -50,16 +55,14 @@ func (g *Guard) UnlockContext(ctx context.Context) error {
 	case <-done:
 		return s.answer
 	case <-ctx.Done():
-		return fmt.Errorf("unlock %q: %w: %w", s.p.Name, context.Cause(ctx),
-			&store.UnavailableError{Op: "release", Unclear: true, Err: ctx.Err()})
+		ended := endError(ctx.Err(), context.Cause(ctx))
+		return fmt.Errorf("unlock %q: %w", s.p.Name, &store.UnavailableError{Op: "release", Unclear: true, Err: ended})
 	}
 }
 
 // unlock ends the guard, and returns what is left to do if this is the first call.
 func (s *state) unlock() (work func(), done <-chan struct{}) {
-	now := s.p.Clock()
-	s.mu.Lock()
-	do := s.advance(now)
+	_, do := s.enter()
 	if s.unlocking != nil {
 		s.mu.Unlock()
 		s.perform(do)
@@ -67,13 +70,12 @@ func (s *state) unlock() (work func(), done <-chan struct{}) {
 	}
 	s.unlocking = make(chan struct{})
 	was := s.phase
-	left := max(now.Until(s.deadline()), 0)
 	if was != lost {
 		s.timer.Stop()
 		s.phase = unlocked
 		s.cause = firstOf(s.cause, ErrUnlocked)
-		do.cause, do.stop = s.cause, true
 	}
+	do.cause, do.stop = s.cause, true // also if it was lost: whoever noticed may not have come to it yet
 	s.mu.Unlock()
 	s.cleanup.Stop()
 	// The context ends, and the heartbeat lets go, before the Release is sent: once the row is deleted somebody else may
@@ -83,12 +85,12 @@ func (s *state) unlock() (work func(), done <-chan struct{}) {
 		s.answer = s.lost
 		close(s.unlocking)
 		s.p.Go(func() {
-			_, err := s.release(left)
+			_, err := s.release()
 			s.p.Released(err)
 		})
 		return nil, s.unlocking
 	}
-	return func() { s.finish(s.release(left)) }, s.unlocking
+	return func() { s.finish(s.release()) }, s.unlocking
 }
 
 // finish publishes the first Unlock's answer.
@@ -111,7 +113,10 @@ const (
 
 // release deletes the row, trying again while the store is unavailable, within its bound. Besides the answer it returns a loss
 // that the store has told.
-func (s *state) release(left time.Duration) (lost *LostError, err error) {
+func (s *state) release() (lost *LostError, err error) {
+	s.mu.Lock()
+	left := s.left()
+	s.mu.Unlock()
 	bound, began := s.p.ReleaseBound(left), time.Now()
 	unclear := false // an earlier attempt may have deleted the row
 	for pause := minPause; ; pause = min(2*pause, maxPause) {
@@ -134,11 +139,11 @@ func (s *state) release(left time.Duration) (lost *LostError, err error) {
 			return nil, err // trying again would not help; the row expires
 		}
 		unclear = unclear || errors.Is(err, store.ErrUnclear)
-		rest := bound - time.Since(began)
-		time.Sleep(min(pause/2+rand.N(pause/2), rest))
-		if time.Since(began) >= bound {
+		wait := max(pause/2+rand.N(pause/2), retryAfter(err))
+		if wait >= bound-time.Since(began) {
 			return nil, unconfirmed(err, unclear)
 		}
+		time.Sleep(wait)
 	}
 }
 
@@ -148,10 +153,17 @@ func (s *state) denied(row store.Lease, err error) *LostError {
 	if row.Owner != "" && row.Owner != s.p.Owner {
 		why = Taken
 	}
-	now := s.p.Clock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.loss(now, why, err)
+	return s.loss(s.p.Clock(), why, err)
+}
+
+// retryAfter is what the store asked for.
+func retryAfter(err error) time.Duration {
+	if unavailable, ok := errors.AsType[*store.UnavailableError](err); ok {
+		return unavailable.RetryAfter
+	}
+	return 0
 }
 
 // unconfirmed is the last attempt's error, unclear if any attempt was.
