@@ -276,11 +276,13 @@ func (w *world) guarded(tl *tool, name string) (check func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		tick := time.NewTicker(time.Millisecond) // not without pause: the tool needs the file too
+		defer tick.Stop()
 		for running := true; running; samples++ {
 			select {
 			case <-tl.ended:
 				running = false
-			default:
+			case <-tick.C:
 			}
 			l, err := w.st.Get(w.t.Context(), name)
 			if (err != nil || l.Left <= 0) && len(living(w.t, tl.group)) > 0 {

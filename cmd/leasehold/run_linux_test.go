@@ -50,7 +50,7 @@ func TestSignals(t *testing.T) {
 	t.Run("CLI-03 a command that ignores TERM", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
-		tl := w.start("run", "svc", "--ttl", "1s", "--grace", "2s", "--", "sh", "-c", deaf).ready()
+		tl := w.start("run", "svc", "--ttl", "2s", "--grace", "3s", "--", "sh", "-c", deaf).ready()
 		check := w.guarded(tl, "svc")
 		tl.signal(unix.SIGTERM)
 		asked := time.Now()
@@ -58,10 +58,10 @@ func TestSignals(t *testing.T) {
 		took := tl.at.Sub(asked)
 		t.Logf("killed %v after TERM", took)
 		assert.Equal(t, 143, code)
-		assert.GreaterOrEqual(t, took, 2*time.Second)
-		assert.Less(t, took, 4*time.Second)
+		assert.GreaterOrEqual(t, took, 3*time.Second)
+		assert.Less(t, took, 6*time.Second)
 		assert.Contains(t, tl.errs.String(), "killed")
-		check() // TTL is 1 s: the lock was renewed meanwhile
+		check() // TTL is 2 s: the lock was renewed meanwhile
 		w.requireEmpty()
 	})
 
@@ -167,8 +167,9 @@ func TestLeftovers(t *testing.T) {
 	t.Run("a child of the command keeps standard output open", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
-		tl := w.start("run", "svc", "--", "sh", "-c", "echo $$; sleep 1000 & exit 3").ready()
+		tl := w.start("run", "svc", "--", "sh", "-c", "echo $$; sleep 1000 & read line; exit 3").ready()
 		check := w.guarded(tl, "svc")
+		tl.in.Close()
 		assert.Equal(t, 3, tl.wait())
 		check()
 		assert.Empty(t, living(t, tl.group))
@@ -177,8 +178,9 @@ func TestLeftovers(t *testing.T) {
 	t.Run("one that ignores TERM has the grace, and the lock is kept", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
-		tl := w.start("run", "svc", "--grace", "1s", "--ttl", "600ms", "--", "sh", "-c", "trap '' TERM; echo $$; sleep 1000 & exit 3").ready()
+		tl := w.start("run", "svc", "--grace", "3s", "--ttl", "2s", "--", "sh", "-c", "trap '' TERM; echo $$; sleep 1000 & read line; exit 3").ready()
 		check := w.guarded(tl, "svc")
+		tl.in.Close()
 		assert.Equal(t, 3, tl.wait())
 		check()
 		assert.Contains(t, tl.errs.String(), "processes that it left")

@@ -65,9 +65,12 @@ func (a *app) runOrder(ctx context.Context, o order) error {
 	}
 	r.closeLimit = closeLimit
 	err = r.run()
-	if r.close() == nil {
-		_ = st.Close() // else calls are stuck in it, and would stick this one too
+	if stuck := r.close(); stuck != nil {
+		r.notices.fault("the store does not answer: if it has a row of this run, that expires within %s", span(o.ttl))
+		r.notices.detail("%v", stuck)
+		return err // calls are stuck in the store, and would stick its Close too
 	}
+	_ = st.Close()
 	return err
 }
 

@@ -106,7 +106,7 @@ func signalRound(st *sqlite.Store, null *os.File, after time.Duration) (outcome 
 	})
 	// The command looks itself whether it has the lock.
 	const command = "echo $$ >started; leasehold show x >shown || echo >unlocked; exec sleep 1000"
-	code := run(context.Background(), []string{"run", "x", "--", "sh", "-c", command}, os.Environ(), null, null, os.Stderr)
+	code := run(context.Background(), []string{"run", "x", "-v", "--", "sh", "-c", command}, os.Environ(), null, null, os.Stderr)
 	close(ended)
 	sender.Wait()
 
