@@ -46,7 +46,7 @@ func TestLeftovers(t *testing.T) {
 	t.Run("have time to clean up", func(t *testing.T) {
 		tl := startTool(t, nil)
 		tl.start(time.Minute, time.Minute)
-		tl.sh(behind("trap 'sleep 0.2; echo clean; exit' TERM; echo ready >&4; exec >&4; sleep 1000 & wait"))
+		tl.sh(behind("trap 'sleep 0.2; echo clean; exit' TERM; echo ready >&4; sleep 1000 >&4 & exec >&4; wait"))
 		end(t, tl, 0)
 		assert.Equal(t, "clean", tl.line())
 	})
