@@ -285,7 +285,7 @@ func TestHalfOpen(t *testing.T) {
 					if r.b.Turn(ctx) == nil {
 						_, _ = calls.Acquire(ctx, 200*time.Millisecond, store.Claim{Name: "job", Owner: store.NewOwner("w"), TTL: time.Second}, nil)
 					}
-					time.Sleep(50 * time.Millisecond)
+					time.Sleep(500 * time.Millisecond)
 				}
 			})
 		}

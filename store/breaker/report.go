@@ -27,7 +27,7 @@ type reporter struct {
 // the place.
 func (s *Store) watch(ctx context.Context, done func(error), success bool) *reporter {
 	r := &reporter{s: s, done: done, success: success}
-	r.stop = context.AfterFunc(ctx, func() { r.report(ended(ctx)) })
+	r.stop = context.AfterFunc(ctx, func() { r.settle(ended(ctx)) })
 	return r
 }
 
@@ -35,8 +35,12 @@ func (r *reporter) report(verdict error) {
 	if r == nil {
 		return
 	}
+	r.stop()
+	r.settle(verdict)
+}
+
+func (r *reporter) settle(verdict error) {
 	r.once.Do(func() {
-		r.stop()
 		if verdict == nil && !r.success {
 			verdict = errNeutral
 		}
