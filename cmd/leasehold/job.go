@@ -59,6 +59,7 @@ func (j *job) start() error {
 		err = j.feed()
 	}
 	if err == nil {
+		j.hearShell() // before the command can run: a ^Z that stopped the tool alone would leave it running
 		err = j.group.Exec(j.order.command, j.childEnv(j.guard), files)
 	}
 	if e, ok := errors.AsType[*procgroup.ExecError](err); ok {
@@ -82,7 +83,6 @@ func (j *job) feed() error {
 // attend returns when no process of the group is left.
 func (j *job) attend() error {
 	defer j.tty.close()
-	j.hearShell()
 	ended := j.guard.Context().Done()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -99,7 +99,7 @@ func (j *job) attend() error {
 		case <-ended:
 			ended = nil
 			j.lose(j.guard.Err())
-		case <-j.runner.events.renewed:
+		case <-j.events.renewed:
 			_ = j.feed() // if the supervisor died, an event says so; else the old deadline is obeyed
 		case <-timer.C:
 			_ = j.feed() // it may have become earlier: a clock was set forward
@@ -150,7 +150,7 @@ func (j *job) check() time.Duration {
 func (j *job) fear(now time.Time) {
 	j.feared, j.fearedAt = true, now
 	why := "the store has not answered"
-	if failure := j.runner.events.failure.Load(); failure != nil {
+	if failure := j.events.failure.Load(); failure != nil {
 		why = (*failure).Error()
 	}
 	j.notices.fault("%q could not be renewed for too long, the command is stopped before the lock is lost: %s", j.order.name, why)
@@ -205,6 +205,7 @@ func (j *job) signal(sig syscall.Signal) {
 			j.kill(sig)
 			return
 		}
+	default:
 	}
 	j.notices.detail("%s is forwarded", unix.SignalName(sig))
 	switch sig {

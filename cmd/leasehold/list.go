@@ -53,14 +53,14 @@ func (a *app) list(ctx context.Context, prefix string, f listFlags) error {
 	if !f.watch {
 		return a.listOnce(ctx, st, prefix, f, "")
 	}
-	clear := ""
+	lead := ""
 	if !f.json && isTerminal(a.stdout) {
-		clear = "\x1b[H\x1b[J" // go to the upper left, clear from there
+		lead = "\x1b[H\x1b[J" // go to the upper left, clear from there
 	}
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
 	for {
-		if err := a.listOnce(ctx, st, prefix, f, clear); err != nil {
+		if err := a.listOnce(ctx, st, prefix, f, lead); err != nil {
 			return err
 		}
 		select {

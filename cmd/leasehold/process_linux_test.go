@@ -77,16 +77,15 @@ func (w *world) requireEmpty() {
 
 // tool is a running leasehold.
 type tool struct {
-	t      *testing.T
-	cmd    *exec.Cmd
-	in     io.WriteCloser
-	out    *bufio.Reader
-	errs   *watched
-	ended  chan struct{}
-	at     time.Time // when it ended
-	code   int
-	group  int // of its command, once known
-	outEnd *os.File
+	t     *testing.T
+	cmd   *exec.Cmd
+	in    io.WriteCloser
+	out   *bufio.Reader
+	errs  *watched
+	ended chan struct{}
+	at    time.Time // when it ended
+	code  int
+	group int // of its command, once known
 }
 
 // watched is a buffer that tells of each write.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -30,7 +31,7 @@ type terminal struct {
 func (w *world) terminal(name string, args ...string) *terminal {
 	w.t.Helper()
 	cmd := exec.Command(name, args...)
-	cmd.Env = append(w.env, "PS1=prompt> ", "TERM=dumb", "HISTFILE=/dev/null")
+	cmd.Env = append(slices.Clone(w.env), "PS1=prompt> ", "TERM=dumb", "HISTFILE=/dev/null")
 	cmd.Dir = filepath.Dir(w.path)
 	master, err := pty.Start(cmd)
 	require.NoError(w.t, err)
@@ -231,7 +232,7 @@ func TestTerminal(t *testing.T) {
 		tt.write("leasehold run svc -- sh -c 'echo rea''dy $$; read line; echo got=$line' &\n")
 		group := tt.group()
 		eventually(t, "the tool is stopped, and the command", func() bool { return w.allStopped(group) })
-		tt.write("fg\n")
+		tt.write("while jobs -r | grep -q .; do :; done; fg\n") // not before the shell knows it too
 		eventually(t, "the command is in front", func() bool { return tt.inFront() == group })
 		tt.write("word\n")
 		tt.expect("got=word")

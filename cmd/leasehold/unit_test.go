@@ -162,7 +162,9 @@ func TestInProcess(t *testing.T) {
 		require.NoError(t, err)
 		defer read.Close()
 		ended := make(chan int, 1)
-		go func() { ended <- run(t.Context(), []string{"list", "--watch", "--json"}, env, os.Stdin, write, os.Stderr) }()
+		go func() {
+			ended <- run(t.Context(), []string{"list", "--watch", "--json"}, env, os.Stdin, write, os.Stderr)
+		}()
 		lines := json.NewDecoder(read)
 		var first, second row
 		require.NoError(t, lines.Decode(&first))

@@ -81,7 +81,7 @@ const runExample = `  # cron: one of all machines runs it, the others skip it si
   # a Kubernetes CronJob: one run at a time, whatever concurrencyPolicy sees
   containers:
   - name: report
-    image: registry.example.com/report
+    image: example/report
     env: [{name: LEASEHOLD_STORE, valueFrom: {secretKeyRef: {name: leasehold, key: store}}}]
     command: [leasehold, run, report, --wait, 10m, --instance, $(POD_NAME), --, /report]
 
