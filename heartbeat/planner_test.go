@@ -43,16 +43,15 @@ type lease struct {
 	deadline time.Duration
 	over     bool // removed or lost
 
-	sends     int
-	ready     time.Duration // since when it could be sent: the answer or the return that made it idle
-	last      time.Duration // last success, by its send
-	failures  int
-	failed    failure
-	failedAt  time.Duration
-	calls     int
-	flying    bool
-	resting   bool
-	abandoned int
+	sends    int
+	ready    time.Duration // since when it could be sent: the answer or the return that made it idle
+	last     time.Duration // last success, by its send
+	failures int
+	failed   failure
+	failedAt time.Duration
+	calls    int
+	flying   bool
+	resting  bool
 }
 
 func (*lease) Claim() store.Claim                 { return store.Claim{} }

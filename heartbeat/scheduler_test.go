@@ -296,9 +296,9 @@ func TestClocks(t *testing.T) {
 				st := &fakeStore{}
 				w := newWorld(t, st)
 				var j jump
-				real := w.clk
+				straight := w.clk
 				w.clk = func() clock.Instant {
-					now := real()
+					now := straight()
 					j.mu.Lock()
 					defer j.mu.Unlock()
 					now.Suspended += j.step.Suspended

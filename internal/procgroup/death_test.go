@@ -155,12 +155,11 @@ func TestDeadlineMoves(t *testing.T) {
 		tl := startTool(t, nil)
 		tl.start(time.Second, time.Minute)
 		tl.sh(pipeline)
-		var last time.Duration
 		for i := range 500 {
-			last = tl.do(order{Do: "deadline", In: time.Minute - time.Duration(i)}).At
+			tl.do(order{Do: "deadline", In: time.Minute - time.Duration(i)})
 		}
 		require.Len(t, members(tl.group), 4)
-		last = tl.do(order{Do: "deadline", In: 100 * time.Millisecond}).At
+		last := tl.do(order{Do: "deadline", In: 100 * time.Millisecond}).At
 		assert.Less(t, tl.dead()-last, busy)
 	})
 

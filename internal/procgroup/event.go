@@ -18,13 +18,13 @@ var (
 type Kind uint8
 
 const (
-	// Exited: the command has ended. Other processes of the group may still live. It comes once.
+	// Exited says that the command has ended. Other processes of the group may still live. It comes once.
 	Exited Kind = iota + 1
 
-	// Stopped: the command was stopped, by SIGTTIN, SIGTTOU, SIGTSTP or SIGSTOP.
+	// Stopped says that the command was stopped, by SIGTTIN, SIGTTOU, SIGTSTP or SIGSTOP.
 	Stopped
 
-	// Gone: no process of the group is left. It is the last event; it comes once, after Exited if there was a command.
+	// Gone says that no process of the group is left. It is the last event; it comes once, after Exited if there was a command.
 	Gone
 )
 

@@ -73,7 +73,7 @@ func (g *Group) endExec(pid int) {
 	g.forking = false
 	g.child = pid
 	for _, sig := range g.held {
-		g.send(sig)
+		_ = g.send(sig)
 	}
 	g.held = nil
 	select {

@@ -117,8 +117,8 @@ func startSupervisor() (pid int, feed *os.File, err error) {
 	}
 	if err != nil {
 		feed.Close()
-		unix.Kill(-pid, unix.SIGKILL)
-		wait(pid, 0)
+		_ = unix.Kill(-pid, unix.SIGKILL)
+		_, _, _ = wait(pid, 0)
 		return 0, nil, fmt.Errorf("it did not get ready: %w", err)
 	}
 	return pid, feed, nil
@@ -181,7 +181,7 @@ func (g *Group) Kill() {
 		g.held = append(g.held, unix.SIGKILL)
 		return
 	}
-	g.send(unix.SIGKILL)
+	_ = g.send(unix.SIGKILL)
 }
 
 // send signals the group. The caller holds mu: the group's number is this group's until over is set.

@@ -54,7 +54,7 @@ func ended(pid int) bool { return peek(unix.P_PID, pid, unix.WEXITED) != 0 }
 // takeStop takes the news that a child was stopped, if there are.
 func takeStop(pid int) {
 	var info unix.Siginfo
-	unix.Waitid(unix.P_PID, pid, &info, unix.WSTOPPED|unix.WNOHANG, nil)
+	_ = unix.Waitid(unix.P_PID, pid, &info, unix.WSTOPPED|unix.WNOHANG, nil)
 }
 
 // waitMember waits for a child in the group that has ended, whichever; pid is 0 if none has, and err is ECHILD if there
@@ -76,7 +76,7 @@ func reapOrphans(pgid int) {
 		if err != nil || group == pgid || group == unix.Getpgrp() {
 			return
 		}
-		wait(pid, unix.WNOHANG)
+		_, _, _ = wait(pid, unix.WNOHANG)
 	}
 }
 
@@ -145,7 +145,7 @@ func setAction(sig syscall.Signal, action, old *sigaction) error {
 func ignoreSignals() {
 	signal.Ignore()
 	for sig := syscall.Signal(1); sig <= signals; sig++ {
-		setAction(sig, &sigaction{handler: 1}, nil) // fails for KILL and STOP
+		_ = setAction(sig, &sigaction{handler: 1}, nil) // fails for KILL and STOP
 	}
 }
 
@@ -155,7 +155,7 @@ func stop(target int, sig syscall.Signal) error {
 	if err := setAction(sig, &sigaction{}, &before); err != nil {
 		return err
 	}
-	defer setAction(sig, &before, nil)
+	defer func() { _ = setAction(sig, &before, nil) }()
 	return untilContinued(func() error { return unix.Kill(target, sig) })
 }
 
@@ -187,6 +187,6 @@ func withoutTTOU(f func() error) error {
 	if err := unix.PthreadSigmask(unix.SIG_BLOCK, &block, &before); err != nil {
 		return err
 	}
-	defer unix.PthreadSigmask(unix.SIG_SETMASK, &before, nil)
+	defer func() { _ = unix.PthreadSigmask(unix.SIG_SETMASK, &before, nil) }()
 	return f()
 }

@@ -4,6 +4,7 @@ package procgroup_test
 
 import (
 	"os/exec"
+	"slices"
 	"strconv"
 	"syscall"
 	"testing"
@@ -76,7 +77,7 @@ func TestProcessOne(t *testing.T) {
 		}
 	}
 	container := func(cmd *exec.Cmd) {
-		cmd.Args = append(unshare, cmd.Path)
+		cmd.Args = append(slices.Clip(unshare), cmd.Path)
 		cmd.Path, cmd.Err = exec.LookPath(unshare[0])
 	}
 

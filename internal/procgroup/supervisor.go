@@ -4,6 +4,7 @@ package procgroup
 
 import (
 	"encoding/binary"
+	"errors"
 	"math"
 	"os"
 	"runtime"
@@ -33,12 +34,12 @@ func Main() {
 	}
 	ignoreSignals()
 	closeInherited()
-	os.WriteFile("/proc/self/comm", []byte(supervisorName), 0) // else it is "exe"; there is no such file on darwin
-	unix.Write(readyFD, []byte{1})
+	_ = os.WriteFile("/proc/self/comm", []byte(supervisorName), 0) // else it is "exe"; there is no such file on darwin
+	_, _ = unix.Write(readyFD, []byte{1})
 	unix.Close(readyFD)
 
 	guard(feedFD)
-	unix.Kill(-unix.Getpid(), unix.SIGKILL) // not 0: started by hand, it would be in a group that is not its own
+	_ = unix.Kill(-unix.Getpid(), unix.SIGKILL) // not 0: started by hand, it would be in a group that is not its own
 	os.Exit(1)
 }
 
@@ -67,11 +68,11 @@ func guard(feed int) {
 	}
 	// Where it may, this thread goes before the group's work: on a busy machine it is the one that must not be late.
 	runtime.LockOSThread()
-	unix.Setpriority(unix.PRIO_PROCESS, 0, -20)
+	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, -20)
 	timer := newBootTimer()
 	deadline := never
 	for open := true; open; {
-		if err := await(feed, timer, deadline); err != nil && err != unix.EINTR {
+		if err := await(feed, timer, deadline); err != nil && !errors.Is(err, unix.EINTR) {
 			return
 		}
 		// First the news, then the clock: a deadline that the tool sent is good, even if this process is late to read it.

@@ -16,8 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aaravsoft/leasehold/internal/procgroup"
 	"golang.org/x/sys/unix"
+
+	"github.com/aaravsoft/leasehold/internal/procgroup"
 )
 
 // toolEnv makes the test binary a tool: a process that owns a Group and does what it reads from its fd 3, a JSON object

@@ -124,7 +124,7 @@ func (w *waiter) takeNews() bool {
 		}
 		// Somebody stopped the whole group with the one signal that the supervisor cannot ignore.
 		takeStop(g.pid)
-		unix.Kill(g.pid, unix.SIGCONT)
+		_ = unix.Kill(g.pid, unix.SIGCONT)
 		return true
 	}
 	got, status, err := wait(pid, unix.WNOHANG|unix.WUNTRACED)
@@ -146,7 +146,7 @@ func (w *waiter) supervisorDied() {
 	if !g.killed {
 		w.cause = cmp.Or(g.pastDeadline(), ErrSupervisorDied)
 	}
-	g.send(unix.SIGKILL)
+	_ = g.send(unix.SIGKILL)
 }
 
 // pastDeadline returns ErrDeadline or nil.
@@ -185,8 +185,8 @@ func (w *waiter) clearLeftovers() time.Duration {
 	case !w.warned:
 		w.warned = true
 		w.killAt = time.Now().Add(g.grace)
-		g.Signal(unix.SIGTERM)
-		g.Signal(unix.SIGCONT) // a stopped process would not notice
+		_ = g.Signal(unix.SIGTERM)
+		_ = g.Signal(unix.SIGCONT) // a stopped process would not notice
 	case !time.Now().Before(w.killAt):
 		g.Kill()
 	}
@@ -202,7 +202,7 @@ func (w *waiter) finish() time.Duration {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	wait(g.pid, 0)
+	_, _, _ = wait(g.pid, 0)
 	g.over = true
 	w.phase = draining
 	return 0

@@ -91,7 +91,7 @@ func TestEndedContext(t *testing.T) {
 // TestWaitEndsSoon is about how soon a process notices that the file is free.
 func TestWaitEndsSoon(t *testing.T) {
 	const rounds = 20
-	var best time.Duration = time.Hour
+	best := time.Hour
 	for range rounds {
 		s, unblock := blocked(t)
 		done := make(chan time.Time)

@@ -80,7 +80,7 @@ func (c *conn) prepare() error {
 		{&c.listExpired, `SELECT name FROM leases WHERE ` + isExpired + ` LIMIT ?4`},
 		{&c.removeExpired, `DELETE FROM leases WHERE name = ?4 AND ` + isExpired},
 	} {
-		stmt, err := c.c.PrepareContext(context.Background(), s.text)
+		stmt, err := c.c.PrepareContext(context.Background(), s.text) //nolint:sqlclosecheck // close does
 		if err != nil {
 			return err
 		}

@@ -103,7 +103,7 @@ func (t *tx) renew(c store.Claim) (store.Result, error) {
 		return store.Result{}, err
 	}
 	if loss := r.lost(c, t.now); loss != nil {
-		return store.Result{Lease: r.lease(t.now), Err: loss}, nil
+		return store.Result{Lease: r.lease(t.now), Err: loss}, nil //nolint:nilerr // the loss is the answer, not a failure
 	}
 	r.extend(t.now, c.TTL)
 	return store.Result{Lease: r.lease(t.now)}, t.save(r)

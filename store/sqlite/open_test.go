@@ -83,7 +83,7 @@ func refused(t *testing.T, err, class error, says string) {
 	require.ErrorIs(t, err, class)
 	assert.ErrorContains(t, err, says)
 	for _, other := range []error{store.ErrInvalid, store.ErrMisconfigured, store.ErrUnavailable} {
-		assert.Equal(t, other == class, errors.Is(err, other), "%v", err)
+		assert.Equal(t, other == class, errors.Is(err, other), "%v", err) //nolint:errorlint // two sentinels
 	}
 }
 
