@@ -31,10 +31,10 @@ func acquireFree(s *suite) {
 	require.Equal(s, c.Metadata, l.Metadata, "rule S13: metadata is returned as it was given")
 	s.sameTime(l.Renewed, l.Acquired, "a new grant was acquired and renewed at the same time")
 	s.expiresAfter(c.TTL, l, ruleFresh)
-	require.LessOrEqual(s, l.Left, c.TTL+s.h.Granularity, "Left is the time until Expires when the store answered")
-	require.Positive(s, l.Left, "Left is the time until Expires when the store answered")
+	require.LessOrEqual(s, l.Left, c.TTL+s.h.Granularity, ruleLeft)
+	require.Positive(s, l.Left, ruleLeft)
 	if s.h.Exact {
-		require.InDelta(s, c.TTL, l.Left, float64(s.h.Granularity), "Left is the time until Expires when the store answered")
+		require.InDelta(s, c.TTL, l.Left, float64(s.h.Granularity), ruleLeft)
 	}
 }
 
@@ -48,7 +48,7 @@ func acquireHeld(s *suite) {
 		second.Metadata = "another note"
 		shown := s.refuse(second)
 		s.sameRow(l, shown, "a refusal shows the holder's row, which it did not touch")
-		require.LessOrEqual(s, shown.Left, l.Left, "Left is the time until Expires when the store answered")
+		require.LessOrEqual(s, shown.Left, l.Left, ruleLeft)
 	}
 	s.holds(first, "rule S1: a refused claim changes nothing")
 }
@@ -122,7 +122,7 @@ func acquireSecondClient(s *suite) {
 	c := claim("job", long)
 	other := s.second()
 	l := s.grant(c)
-	s.sameRow(l, s.refuseBy(other, claim("job", long)), "a refusal shows the holder's row")
+	s.sameRow(l, s.refuseBy(other, claim("job", long)), ruleShowsHolder)
 	require.NoError(s, s.release(c).Err, "rule S6: Release deletes")
 
 	c = claim("job", long)

@@ -86,7 +86,7 @@ func batchMixed(s *suite) {
 			require.NoError(s, r.Err, rule)
 			require.Equal(s, claims[i].Name, r.Lease.Name, ruleAnswers)
 			require.Equal(s, claims[i].Owner, r.Lease.Owner, ruleAnswers)
-			s.expiresAfter(claims[i].TTL, r.Lease, "each claim of a batch has its own TTL")
+			s.expiresAfter(claims[i].TTL, r.Lease, "rule S8: each claim of a batch has its own TTL")
 			continue
 		}
 		s.fated(fateOf(i), rows[i], r, rule)

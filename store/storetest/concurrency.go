@@ -82,9 +82,8 @@ func (s *suite) race(name string) store.Lease {
 		if a.owner == grants[0].Owner {
 			continue
 		}
-		s.class(a.err, store.ErrHeld, ruleOneWinner+", the others are refused")
-		held, _ := errors.AsType[*store.HeldError](a.err)
-		require.Equal(s, grants[0].Owner, held.Lease.Owner, "a refusal shows the holder's row")
+		shown := s.held(a.err, ruleOneWinner+", the others are refused")
+		require.Equal(s, grants[0].Owner, shown.Owner, ruleShowsHolder)
 	}
 	return grants[0]
 }

@@ -57,7 +57,7 @@ func expiredAtExpires(s *suite) {
 	s.elapse(ttl - tick)
 	s.holds(live, "rule S2: a lease is valid until Expires")
 	shown := s.refuse(claim("taken", ttl))
-	require.InDelta(s, tick, shown.Left, float64(s.h.Granularity), "Left is the time until Expires when the store answered")
+	require.InDelta(s, tick, shown.Left, float64(s.h.Granularity), ruleLeft)
 
 	s.elapse(tick + s.h.Granularity)
 	s.lost(s.renew(late), ruleExpired)
@@ -65,12 +65,11 @@ func expiredAtExpires(s *suite) {
 }
 
 func leftCountsDown(s *suite) {
-	const rule = "Left is the time until Expires when the store answered"
 	s.grant(claim("job", 10*time.Second))
 	s.elapse(3 * time.Second)
-	require.InDelta(s, 7*time.Second, s.refuse(claim("job", long)).Left, float64(s.h.Granularity), rule)
+	require.InDelta(s, 7*time.Second, s.refuse(claim("job", long)).Left, float64(s.h.Granularity), ruleLeft)
 	s.elapse(4 * time.Second)
-	require.InDelta(s, 3*time.Second, s.refuse(claim("job", long)).Left, float64(s.h.Granularity), rule)
+	require.InDelta(s, 3*time.Second, s.refuse(claim("job", long)).Left, float64(s.h.Granularity), ruleLeft)
 }
 
 // neverShortens needs no wait: that the second request comes a little later than the first takes nothing from any line
@@ -151,7 +150,7 @@ func stepBackForeign(s *suite) {
 	s.step(-12 * time.Hour)
 	shown := s.refuse(claim("job", 30*time.Minute))
 	s.sameRow(old, shown, "rule S2: a lease keeps its Expires when the clock steps")
-	require.Greater(s, shown.Left, mine.TTL, "Left is the time until Expires when the store answered")
+	require.Greater(s, shown.Left, mine.TTL, ruleLeft)
 
 	l := s.grant(claim("new job", 30*time.Minute))
 	s.expiresAfter(30*time.Minute, l, ruleFresh)

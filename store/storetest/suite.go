@@ -14,12 +14,14 @@ import (
 
 // The rules that most cases lean on. The others are quoted where they are checked.
 const (
-	ruleGranted  = "rule S1: Acquire grants a claim if the name has no row, or its row has expired, or is the claim's own"
-	ruleRefused  = "rule S1: Acquire refuses a claim while a live row of another owner is there"
-	ruleScoped   = "rule S4: Renew, Release and Break touch a row only if its owner is exactly the given one"
-	ruleAnswers  = "rule S8: a batch is answered per claim, in order"
-	ruleOneClass = "rule S10: every error has exactly one class"
-	ruleReadOnly = "rule S12: a store never writes to the slice of claims"
+	ruleGranted     = "rule S1: Acquire grants a claim if the name has no row, or its row has expired, or is the claim's own"
+	ruleRefused     = "rule S1: Acquire refuses a claim while a live row of another owner is there"
+	ruleScoped      = "rule S4: Renew, Release and Break touch a row only if its owner is exactly the given one"
+	ruleAnswers     = "rule S8: a batch is answered per claim, in order"
+	ruleShowsHolder = "a refusal shows the holder's row"
+	ruleLeft        = "Left is the time until Expires when the store answered"
+	ruleOneClass    = "rule S10: every error has exactly one class"
+	ruleReadOnly    = "rule S12: a store never writes to the slice of claims"
 )
 
 // suite is one running case: its test, its store, and the calls on it.
@@ -62,11 +64,19 @@ func (s *suite) refuse(c store.Claim) store.Lease {
 func (s *suite) refuseBy(st store.Store, c store.Claim) store.Lease {
 	s.Helper()
 	_, err := st.Acquire(s.Context(), c)
-	s.class(err, store.ErrHeld, ruleRefused)
+	shown := s.held(err, ruleRefused)
+	require.NotEqual(s, c.Owner, shown.Owner, ruleShowsHolder)
+	return shown
+}
+
+// held checks a refusal. It returns the lease that it shows.
+func (s *suite) held(err error, rule string) store.Lease {
+	s.Helper()
+	s.class(err, store.ErrHeld, rule)
 	held, ok := errors.AsType[*store.HeldError](err)
 	require.True(s, ok, "a refusal is a *HeldError, this is %T", err)
 	s.plausible(held.Lease)
-	require.NotEqual(s, c.Owner, held.Lease.Owner, "a refusal shows the holder's row")
+	require.NotEmpty(s, held.Lease.Owner, ruleShowsHolder)
 	require.Positive(s, held.Lease.Left, "a refusal says how long the lease lasts")
 	return held.Lease
 }
