@@ -1,6 +1,7 @@
 package faultstore_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -74,5 +75,63 @@ func TestFaults(t *testing.T) {
 			require.NoError(t, <-done)
 			require.Zero(t, st.Blocked())
 		})
+	})
+
+	t.Run("executes late, though its context has ended", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			mem := memory.New()
+			st := faultstore.Wrap(mem)
+			st.Add(faultstore.Fault{Ops: faultstore.Acquire, HangBefore: true, Lose: down})
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() {
+				_, err := st.Acquire(ctx, claim)
+				done <- err
+			}()
+			synctest.Wait()
+			cancel()
+			synctest.Wait()
+			require.Equal(t, 1, st.Blocked(), "it ignores its context")
+			_, err := mem.Get(t.Context(), "job")
+			require.ErrorIs(t, err, store.ErrNotFound, "not executed yet")
+			st.Free()
+			require.ErrorIs(t, <-done, store.ErrUnclear)
+			_, err = mem.Get(t.Context(), "job")
+			require.NoError(t, err, "executed")
+		})
+	})
+
+	t.Run("a batch is struck for one of its names, after its delay", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			st := faultstore.Wrap(memory.New())
+			st.Add(faultstore.Fault{Ops: faultstore.Renew | faultstore.Release, Name: "job", Delay: time.Minute})
+			other := store.Claim{Name: "other", Owner: "a/1", TTL: time.Second}
+			start := time.Now()
+			_, err := st.Renew(t.Context(), []store.Claim{other})
+			require.NoError(t, err)
+			require.Zero(t, time.Since(start))
+			_, err = st.Release(t.Context(), []store.Claim{other, claim})
+			require.NoError(t, err)
+			require.Equal(t, time.Minute, time.Since(start))
+			require.Equal(t, 1, st.Hits())
+			require.Equal(t, 1, st.Calls(faultstore.Renew))
+			require.Equal(t, 2, st.Calls(faultstore.Renew|faultstore.Release))
+		})
+	})
+
+	t.Run("panics, until it is cleared", func(t *testing.T) {
+		st := faultstore.Wrap(memory.New())
+		st.Add(faultstore.Fault{Ops: faultstore.All, Panic: true})
+		require.Panics(t, func() { _, _ = st.Acquire(t.Context(), claim) })
+		st.Clear()
+		_, err := st.Acquire(t.Context(), claim)
+		require.NoError(t, err)
+	})
+
+	t.Run("lets the store inside be found", func(t *testing.T) {
+		mem := memory.New()
+		found, ok := store.As[store.Inspector](faultstore.Wrap(mem))
+		require.True(t, ok)
+		require.Same(t, mem, found)
 	})
 }

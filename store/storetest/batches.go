@@ -42,7 +42,6 @@ const (
 	foreign
 	missing
 	invalid
-	fates
 )
 
 // batchMixed sends MaxBatch claims, each of another fate than its neighbours and none in the order of their names.
@@ -64,11 +63,13 @@ func batchMixed(s *suite) {
 		case foreign:
 			holders[i] = claim(name, long)
 			rows[i] = s.grant(holders[i])
+		case missing, invalid: // no row
 		}
 	}
 	s.expire(short...)
 	for i := range claims {
 		switch fateOf(i) {
+		case live, foreign, missing:
 		case expired:
 			claims[i].TTL = long
 		case invalid:
@@ -111,12 +112,13 @@ func batchMixed(s *suite) {
 	}
 }
 
-func fateOf(i int) fate { return fate(i) % fates }
+func fateOf(i int) fate { return fate(i) % (invalid + 1) }
 
 // fated checks the answer to a claim without a live lease.
 func (s *suite) fated(f fate, row store.Lease, r store.Result, rule string) {
 	s.Helper()
 	switch f {
+	case live: // the caller's business
 	case expired:
 		if shown := s.lost(r, rule); shown.Owner != "" { // else it was swept
 			s.sameRow(row, shown, rule)

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -206,19 +207,23 @@ func (s *suite) everything(st store.Store, name string) error {
 	ctx := s.Context()
 	c := claim(name, long)
 	l, err := st.Acquire(ctx, c)
-	if err != nil || l.Name != name || l.Owner != c.Owner {
-		return fmt.Errorf("acquire %q: %+v, %v", name, l, err)
+	if err := mine(c, l, err); err != nil {
+		return fmt.Errorf("acquire %q: %w", name, err)
 	}
 	results, err := st.Renew(ctx, []store.Claim{c, claim(name, long)})
-	switch {
-	case err != nil:
+	if err != nil {
 		return fmt.Errorf("renew %q: %w", name, err)
-	case results[0].Err != nil || results[0].Lease.Name != name || !errors.Is(results[1].Err, store.ErrLost):
-		return fmt.Errorf("renew %q: %+v", name, results)
+	}
+	if err := mine(c, results[0].Lease, results[0].Err); err != nil {
+		return fmt.Errorf("renew %q: %w", name, err)
+	}
+	if !errors.Is(results[1].Err, store.ErrLost) {
+		return fmt.Errorf("renew %q by a stranger: %w", name, cmp.Or(results[1].Err, errors.New("no error")))
 	}
 	if in, ok := store.As[store.Inspector](st); ok {
-		if l, err := in.Get(ctx, name); err != nil || l.Owner != c.Owner {
-			return fmt.Errorf("get %q: %+v, %v", name, l, err)
+		l, err := in.Get(ctx, name)
+		if err := mine(c, l, err); err != nil {
+			return fmt.Errorf("get %q: %w", name, err)
 		}
 		for _, err := range in.List(ctx, "") {
 			if err != nil {
@@ -227,8 +232,19 @@ func (s *suite) everything(st store.Store, name string) error {
 		}
 	}
 	results, err = st.Release(ctx, []store.Claim{c})
-	if err != nil || results[0].Err != nil {
-		return fmt.Errorf("release %q: %+v, %v", name, results, err)
+	if err == nil {
+		err = results[0].Err
+	}
+	if err != nil {
+		return fmt.Errorf("release %q: %w", name, err)
 	}
 	return nil
+}
+
+// mine says what is wrong with an answer that must show the claim's own row.
+func mine(c store.Claim, l store.Lease, err error) error {
+	if err == nil && (l.Name != c.Name || l.Owner != c.Owner) {
+		err = fmt.Errorf("it shows %q of %s instead of %s", l.Name, l.Owner, c.Owner)
+	}
+	return err
 }
