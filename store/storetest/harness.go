@@ -36,7 +36,7 @@ type Harness struct {
 	Granularity time.Duration
 
 	// Short is the TTL of leases that a case lets expire. No case relies on such a lease to be valid at some point, so
-	// it only has to be worth waiting for: Short passes about 50 times. Zero: 20 ms.
+	// it only has to be worth waiting for: it is waited out some 100 times in all. Zero: 20 ms.
 	Short time.Duration
 
 	// Slack is added to each wait for an expiry, for clocks that do not run alike. Zero: 2 ms. Not used if Exact.
