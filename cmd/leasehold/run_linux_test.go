@@ -94,8 +94,7 @@ func TestSignals(t *testing.T) {
 	t.Run("nohup reaches the command", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
-		tl := w.start("run", "svc", "--", "sh", "-c", "echo $$; kill -HUP $$; echo lives")
-		tl.ready()
+		tl := w.start("run", "svc", "--", "sh", "-c", "kill -HUP $$; echo lives")
 		assert.Empty(t, tl.line())
 		assert.Equal(t, 129, tl.wait())
 
@@ -338,6 +337,18 @@ func (w *world) command(args ...string) *exec.Cmd {
 	cmd := exec.Command("leasehold", args...)
 	cmd.Env = w.env
 	return cmd
+}
+
+func TestWarning(t *testing.T) {
+	t.Parallel()
+	t.Run("CLI-02 TERM and KILL fit into what is left after a renewal that failed", func(t *testing.T) {
+		for _, ttl := range []time.Duration{200 * time.Millisecond, time.Second, 10 * time.Second, 30 * time.Second, 24 * time.Hour} {
+			tm := timingFor(ttl)
+			assert.Positive(t, tm.warning())
+			// A lock that is renewed in time, at the latest 1.1 R after the last time, is never feared for.
+			assert.Less(t, tm.warning(), tm.ttl-tm.margin-tm.renew*11/10, "%v", ttl)
+		}
+	})
 }
 
 func TestTwoShells(t *testing.T) {

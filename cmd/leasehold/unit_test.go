@@ -114,18 +114,6 @@ func TestSpan(t *testing.T) {
 	}
 }
 
-func TestWarning(t *testing.T) {
-	t.Parallel()
-	t.Run("CLI-02 TERM and KILL fit into what is left after a renewal that failed", func(t *testing.T) {
-		for _, ttl := range []time.Duration{200 * time.Millisecond, time.Second, 10 * time.Second, 30 * time.Second, 24 * time.Hour} {
-			tm := timingFor(ttl)
-			assert.Positive(t, tm.warning())
-			// A lock that is renewed in time, at the latest 1.1 R after the last time, is never feared for.
-			assert.Less(t, tm.warning(), tm.ttl-tm.margin-tm.renew*11/10, "%v", ttl)
-		}
-	})
-}
-
 // TestInProcess calls run as main does, without a process of its own.
 func TestInProcess(t *testing.T) {
 	t.Parallel()
