@@ -57,10 +57,13 @@ func requireTimeout(t *testing.T, err error) {
 	require.True(t, timedOut.Timeout(), "%v", err)
 }
 
-// TestHangs is the table of what go-mssqldb v1.11.2 does when a context ends,
-// row by row: these are the reasons why the store bounds its own calls. A new
-// version of the driver that behaves better fails here.
-func TestHangs(t *testing.T) {
+// The tests below are the table of what go-mssqldb v1.11.2 does when a context
+// ends, row by row: these are the reasons why the store bounds its own calls. A
+// new version of the driver that behaves better fails here.
+
+// TestHangReading: a silent peer, while the driver waits for a confirmation or for rows.
+func TestHangReading(t *testing.T) {
+	t.Parallel()
 	t.Run("deadline while reading rows, not confirmed: 10 s", func(t *testing.T) {
 		t.Parallel()
 		s, _ := start(t, tds.Options{})
@@ -76,6 +79,87 @@ func TestHangs(t *testing.T) {
 		require.NoError(t, rows.Close())
 		assert.GreaterOrEqual(t, time.Since(began), 2*patience)
 	})
+	t.Run("deadline, not confirmed, a query or a commit: 5 s, and no context error", func(t *testing.T) {
+		t.Parallel()
+		s, d := start(t, tds.Options{})
+		db := single(t, s)
+		cause := make(chan error, 1)
+		d.answers = func(ctx context.Context, req tds.Request, w tds.ResponseWriter) {
+			scripted(ctx, req, w)
+			cause <- context.Cause(ctx)
+		}
+		sw := s.Inject(tds.Fault{Place: tds.AtAttention, Effect: tds.Silence()})
+		began := time.Now()
+		commit := background(silentCommit(t))
+		err := query(timeout(t, brief), db, "wait --", 1)()
+		assert.GreaterOrEqual(t, time.Since(began), patience)
+		var e mssql.StreamError
+		require.ErrorAs(t, err, &e)
+		require.NotErrorIs(t, err, context.DeadlineExceeded)
+		assert.Equal(t, 1, sw.Count())
+		require.ErrorAs(t, <-commit, &e)
+		assert.GreaterOrEqual(t, time.Since(began), patience)
+		require.ErrorIs(t, <-cause, tds.ErrDisconnected, "it ran until the driver hung up")
+		d.answers = scripted
+		require.NoError(t, db.PingContext(t.Context()))
+		assert.Equal(t, int64(2), s.Stats().Logins)
+	})
+	t.Run("commit, confirmed as cancelled: at once, the outcome unknown", func(t *testing.T) {
+		t.Parallel()
+		s, d := start(t, tds.Options{})
+		db := single(t, s)
+		d.commit = func(ctx context.Context) { <-ctx.Done() }
+		tx, err := db.BeginTx(timeout(t, 2*brief), nil)
+		require.NoError(t, err)
+		require.ErrorIs(t, tx.Commit(), context.DeadlineExceeded)
+		assert.Contains(t, d.noted(), "commit")
+		require.NoError(t, db.PingContext(t.Context()))
+		assert.Equal(t, int64(2), s.Stats().Logins)
+	})
+}
+
+// TestHangPoisonedPool: a connection that goes back to the pool with its reader stuck.
+func TestHangPoisonedPool(t *testing.T) {
+	t.Parallel()
+	t.Run("QueryRow, the rest never comes: 5 s, then the pooled connection hangs", func(t *testing.T) {
+		t.Parallel()
+		s, _ := start(t, tds.Options{})
+		db := single(t, s)
+		sw := s.Inject(tds.Fault{Place: tds.AtRow, Effect: tds.Silence()})
+		var n int
+		began := time.Now()
+		var e mssql.StreamError
+		require.ErrorAs(t, db.QueryRowContext(t.Context(), "seven --", 1).Scan(&n), &e)
+		assert.GreaterOrEqual(t, time.Since(began), patience)
+		result := background(query(timeout(t, brief), db, "one --", 1))
+		hangs(t, result)
+		assert.Equal(t, 1, sw.Count())
+		s.CloseConns(tds.Match{}, tds.FIN)
+		require.Error(t, <-result)
+	})
+	t.Run("QueryRow, the rest never comes: with a read limit one call fails", func(t *testing.T) {
+		t.Parallel()
+		s, _ := start(t, tds.Options{})
+		db := impatient(t, s, 3*brief)
+		s.Inject(tds.Fault{Place: tds.AtRow, Effect: tds.Silence(), Times: 1})
+		var n int
+		require.Error(t, db.QueryRowContext(t.Context(), "seven --", 1).Scan(&n))
+		require.Error(t, query(t.Context(), db, "one --", 1)())
+		require.NoError(t, query(t.Context(), db, "one --", 1)())
+	})
+	t.Run("a batch fails first and goes on: the pooled connection hangs", func(t *testing.T) {
+		t.Parallel()
+		s, _ := start(t, tds.Options{})
+		db := single(t, s)
+		_, err := db.QueryContext(t.Context(), "fail, then seven")
+		assert.Equal(t, int32(1205), number(t, err))
+		hangs(t, background(query(timeout(t, brief), db, "one --", 1)))
+	})
+}
+
+// TestHangLogin: a server that stops answering before the login is done.
+func TestHangLogin(t *testing.T) {
+	t.Parallel()
 	t.Run("PRELOGIN is never answered: the context is ignored", func(t *testing.T) {
 		t.Parallel()
 		s, _ := start(t, tds.Options{})
@@ -114,6 +198,11 @@ func TestHangs(t *testing.T) {
 		eventually(t, "the socket is closed", func() bool { return s.Stats().Open == 0 })
 		assert.Empty(t, d.noted())
 	})
+}
+
+// TestCancellation: a server that confirms.
+func TestCancellation(t *testing.T) {
+	t.Parallel()
 	t.Run("deadline, confirmed: at once, the connection is dropped", func(t *testing.T) {
 		t.Parallel()
 		s, _ := start(t, tds.Options{})
@@ -148,14 +237,6 @@ func TestHangs(t *testing.T) {
 		assert.Equal(t, int64(2), s.Stats().Attentions)
 	})
 	t.Run("cancelled when the answer is on the wire: executed all the same", testAnsweredThenCancelled)
-	t.Run("a batch fails first and goes on: the pooled connection hangs", func(t *testing.T) {
-		t.Parallel()
-		s, _ := start(t, tds.Options{})
-		db := single(t, s)
-		_, err := db.QueryContext(t.Context(), "fail, then seven")
-		assert.Equal(t, int32(1205), number(t, err))
-		hangs(t, background(query(timeout(t, brief), db, "one --", 1)))
-	})
 	t.Run("rollback by a cancelled context: no attention, at once", func(t *testing.T) {
 		t.Parallel()
 		s, d := start(t, tds.Options{})
@@ -176,69 +257,6 @@ func TestHangs(t *testing.T) {
 		assert.Contains(t, d.noted(), "rollback")
 		assert.Zero(t, s.Stats().Attentions)
 		assert.Equal(t, int64(1), s.Stats().Logins)
-	})
-	t.Run("commit, confirmed as cancelled: at once, the outcome unknown", func(t *testing.T) {
-		t.Parallel()
-		s, d := start(t, tds.Options{})
-		db := single(t, s)
-		d.commit = func(ctx context.Context) { <-ctx.Done() }
-		tx, err := db.BeginTx(timeout(t, 2*brief), nil)
-		require.NoError(t, err)
-		require.ErrorIs(t, tx.Commit(), context.DeadlineExceeded)
-		assert.Contains(t, d.noted(), "commit")
-		require.NoError(t, db.PingContext(t.Context()))
-		assert.Equal(t, int64(2), s.Stats().Logins)
-	})
-	t.Run("QueryRow, the rest never comes: with a read limit one call fails", func(t *testing.T) {
-		t.Parallel()
-		s, _ := start(t, tds.Options{})
-		db := impatient(t, s, 3*brief)
-		s.Inject(tds.Fault{Place: tds.AtRow, Effect: tds.Silence(), Times: 1})
-		var n int
-		require.Error(t, db.QueryRowContext(t.Context(), "seven --", 1).Scan(&n))
-		require.Error(t, query(t.Context(), db, "one --", 1)())
-		require.NoError(t, query(t.Context(), db, "one --", 1)())
-	})
-	t.Run("QueryRow, the rest never comes: 5 s, then the pooled connection hangs", func(t *testing.T) {
-		t.Parallel()
-		s, _ := start(t, tds.Options{})
-		db := single(t, s)
-		sw := s.Inject(tds.Fault{Place: tds.AtRow, Effect: tds.Silence()})
-		var n int
-		began := time.Now()
-		var e mssql.StreamError
-		require.ErrorAs(t, db.QueryRowContext(t.Context(), "seven --", 1).Scan(&n), &e)
-		assert.GreaterOrEqual(t, time.Since(began), patience)
-		result := background(query(timeout(t, brief), db, "one --", 1))
-		hangs(t, result)
-		assert.Equal(t, 1, sw.Count())
-		s.CloseConns(tds.Match{}, tds.FIN)
-		require.Error(t, <-result)
-	})
-	t.Run("deadline, not confirmed, a query or a commit: 5 s, and no context error", func(t *testing.T) {
-		t.Parallel()
-		s, d := start(t, tds.Options{})
-		db := single(t, s)
-		cause := make(chan error, 1)
-		d.answers = func(ctx context.Context, req tds.Request, w tds.ResponseWriter) {
-			scripted(ctx, req, w)
-			cause <- context.Cause(ctx)
-		}
-		sw := s.Inject(tds.Fault{Place: tds.AtAttention, Effect: tds.Silence()})
-		began := time.Now()
-		commit := background(silentCommit(t))
-		err := query(timeout(t, brief), db, "wait --", 1)()
-		assert.GreaterOrEqual(t, time.Since(began), patience)
-		var e mssql.StreamError
-		require.ErrorAs(t, err, &e)
-		require.NotErrorIs(t, err, context.DeadlineExceeded)
-		assert.Equal(t, 1, sw.Count())
-		require.ErrorAs(t, <-commit, &e)
-		assert.GreaterOrEqual(t, time.Since(began), patience)
-		require.ErrorIs(t, <-cause, tds.ErrDisconnected, "it ran until the driver hung up")
-		d.answers = scripted
-		require.NoError(t, db.PingContext(t.Context()))
-		assert.Equal(t, int64(2), s.Stats().Logins)
 	})
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/aaravsoft/leasehold/internal/mssqlsim/tds"
 )
 
-// TestMain looks for leaks, but for those of the driver that TestHangs provokes
+// TestMain looks for leaks, but for those of the driver that the hangs provoke
 // and nothing can end.
 func TestMain(m *testing.M) {
 	const reader = "github.com/microsoft/go-mssqldb.(*tdsSession).startResponseReader"

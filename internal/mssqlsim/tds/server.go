@@ -174,16 +174,17 @@ func (s *Server) open() []*conn {
 
 // Conn is a connection as the server sees it.
 type Conn struct {
-	ID    ConnID
-	Login Login // without the password; zero before the login
-	Idle  bool  // logged in, and no request is under way
+	ID     ConnID
+	Login  Login // without the password; zero before the login
+	Idle   bool  // logged in, and no request is under way
+	HungUp bool  // the client has closed it; what it sent before may still be held or run
 }
 
 // Conns lists the open connections, oldest first.
 func (s *Server) Conns() []Conn {
 	var list []Conn
 	for _, c := range s.open() {
-		list = append(list, Conn{ID: c.id, Login: c.subject().Login, Idle: c.isIdle()})
+		list = append(list, Conn{ID: c.id, Login: c.subject().Login, Idle: c.isIdle(), HungUp: c.ctx.Err() != nil})
 	}
 	return list
 }

@@ -118,6 +118,7 @@ func TestColumns(t *testing.T) {
 	}{
 		{tds.TypeRowVersion, []byte{0, 0, 0, 0, 0, 0, 7, 209}, []byte{0, 0, 0, 0, 0, 0, 7, 209}},
 		{tds.TypeDateTime2, moment, moment},
+		{tds.TypeDateTime2, moment.In(time.FixedZone("", 3600)), moment.Add(time.Hour)}, // the wall clock, without its zone
 		{tds.Type{Kind: tds.DateTime2, Scale: 0}, moment, moment.Truncate(time.Second)},
 		{tds.Type{Kind: tds.DateTimeOffset, Scale: 3}, moment, moment.Truncate(time.Millisecond)},
 		{tds.Type{Kind: tds.Date}, moment, moment.Truncate(24 * time.Hour)},
