@@ -23,12 +23,14 @@ type recorder struct {
 	changes []engine.TransactionChange
 }
 
-func (r *recorder) Columns(columns []engine.Column)              { r.columns = append(r.columns, columns) }
-func (r *recorder) Row(values []any)                             { r.rows = append(r.rows, values) }
-func (r *recorder) Done(_ engine.Command, count int64)           { r.counts = append(r.counts, count) }
-func (r *recorder) Error(err *sqlerr.Error)                      { r.errors = append(r.errors, err) }
-func (r *recorder) Transaction(change engine.TransactionChange)  { r.changes = append(r.changes, change) }
-func (r *recorder) ReturnStatus(int32)                           {}
+func (r *recorder) Columns(columns []engine.Column)    { r.columns = append(r.columns, columns) }
+func (r *recorder) Row(values []any)                   { r.rows = append(r.rows, values) }
+func (r *recorder) Done(_ engine.Command, count int64) { r.counts = append(r.counts, count) }
+func (r *recorder) Error(err *sqlerr.Error)            { r.errors = append(r.errors, err) }
+func (r *recorder) Transaction(change engine.TransactionChange) {
+	r.changes = append(r.changes, change)
+}
+func (r *recorder) ReturnStatus(int32) {}
 
 // err is the first error, or nil.
 func (r *recorder) err() error {
