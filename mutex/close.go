@@ -32,11 +32,11 @@ func (c *Client) Close(ctx context.Context) error {
 		h.ctl.Close()
 	}
 	err := c.idle(ctx)
+	if err == nil {
+		err = c.tasks.wait(ctx) // clean-ups, with all the time that they may take
+	}
 	c.hurryOnce.Do(func() { close(c.hurry) })
 	left := c.leftBehind()
-	if err == nil {
-		err = c.tasks.wait(ctx)
-	}
 	if e := c.beat.Close(ctx); err == nil {
 		err = e
 	}
