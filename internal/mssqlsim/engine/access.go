@@ -115,9 +115,9 @@ func (s *source) visitTarget(e *env, key string, yield func() error) error {
 	if err != nil || !locked {
 		return err
 	}
-	e.changing.key, e.changing.hit = key, false
+	e.key, e.hit = key, false
 	defer func() {
-		if !e.changing.hit {
+		if !e.hit {
 			owner.Unlock(rowLock(s.base, key), locks.Update)
 		}
 	}()
@@ -131,7 +131,7 @@ func (s *source) visitTarget(e *env, key string, yield func() error) error {
 
 // drawRowVersion draws a row version for the next row that is written, unless one is left over.
 func (e *env) drawRowVersion() error {
-	if e.changing.drawn == 0 {
+	if e.drawn == 0 {
 		e.changing.drawn = e.session.node.Data().DrawRowVersion()
 	}
 	return e.pass(RowVersionDrawn)

@@ -268,7 +268,7 @@ func (c *compiler) fill(l *leaf, node ast.Statement) (err error) {
 		l.body, err = c.setVariable(n)
 	case *ast.PredicateSetStatement:
 		l.plain = true
-		l.body, err = c.setSwitch(n)
+		l.body = c.setSwitch(n)
 	case *ast.SetCommandStatement:
 		l.plain = true
 		l.body, err = c.setCommand(n)

@@ -255,7 +255,7 @@ func (c *compiler) setVariable(n *ast.SetVariableStatement) (body, error) {
 	}, nil
 }
 
-func (c *compiler) setSwitch(n *ast.PredicateSetStatement) (body, error) {
+func (c *compiler) setSwitch(n *ast.PredicateSetStatement) body {
 	return func(f *frame) error {
 		if n.Options == "NoCount" {
 			f.session.noCount = n.IsOn
@@ -264,7 +264,7 @@ func (c *compiler) setSwitch(n *ast.PredicateSetStatement) (body, error) {
 		}
 		f.session.rowCount = 0
 		return nil
-	}, nil
+	}
 }
 
 func (c *compiler) transaction(node ast.Statement) body {

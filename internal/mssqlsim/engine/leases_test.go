@@ -114,7 +114,7 @@ func acquire(c *client, name, owner string, ttl time.Duration) grant {
 	r := c.exec(acquireSQL, name, owner, int(ttl.Milliseconds()), "")
 	require.Len(c.t, r.rows, 1)
 	row := r.rows[0]
-	return grant{row[0] == int64(1), row[2].(string), row[5].(time.Time), versionOf(row[7]), time.Duration(row[8].(int64)) * time.Millisecond}
+	return grant{row[0] == int64(1), row[2].(string), row[5].(time.Time), versionOf(row[7]), time.Duration(row[8].(int64) * int64(time.Millisecond))}
 }
 
 func versionOf(v any) (n uint64) {

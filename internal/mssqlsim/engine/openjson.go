@@ -177,7 +177,7 @@ func jsonValue(element any, path []string, column rows.Column) (any, error) {
 		case []any:
 			index, err := strconv.Atoi(strings.TrimPrefix(part, "["))
 			if err != nil || part[0] != '[' || index >= len(at) {
-				return nil, nil
+				return nil, nil //nolint:nilerr // a path that leads nowhere is NULL
 			}
 			element = at[index]
 		default:

@@ -195,7 +195,7 @@ func (c *compiler) in(n *ast.BooleanInExpression, s *scope) (predicate, error) {
 	if err != nil {
 		return predicate{}, err
 	}
-	var any predicate
+	var some predicate
 	var parts []predicate
 	for _, node := range n.Values {
 		right, err := c.scalar(node, s)
@@ -207,9 +207,9 @@ func (c *compiler) in(n *ast.BooleanInExpression, s *scope) (predicate, error) {
 			return predicate{}, err
 		}
 		parts = append(parts, p)
-		any.refs |= p.refs
+		some.refs |= p.refs
 	}
-	any.eval = func(e *env) (truth, error) {
+	some.eval = func(e *env) (truth, error) {
 		found := isFalse
 		for _, p := range parts {
 			t, err := p.eval(e)
@@ -225,7 +225,7 @@ func (c *compiler) in(n *ast.BooleanInExpression, s *scope) (predicate, error) {
 		}
 		return found, nil
 	}
-	return any, nil
+	return some, nil
 }
 
 func (c *compiler) between(n *ast.BooleanTernaryExpression, s *scope) (predicate, error) {

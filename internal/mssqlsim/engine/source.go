@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/sqlc-dev/teesql/ast"
 
@@ -210,14 +211,10 @@ func (c *compiler) column(n *ast.ColumnReferenceExpression, s *scope) (operand, 
 	}
 	parts := n.MultiPartIdentifier.Identifiers
 	names := make([]string, len(parts))
-	full := ""
 	for i, part := range parts {
 		names[i] = part.Value
-		if i > 0 {
-			full += "."
-		}
-		full += part.Value
 	}
+	full := strings.Join(names, ".")
 	for at := s; at != nil; at = at.parent {
 		found, place, err := at.find(names)
 		if err != nil {

@@ -81,7 +81,7 @@ func (e *env) insertRow(t *rows.Table, row rows.Row) error {
 		e.storeRowVersion(row, place)
 	}
 	data := e.session.node.Data()
-	key := ""
+	var key string
 	if len(t.Key) == 0 {
 		key = data.NewRowKey()
 	} else {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -52,7 +53,7 @@ type traps struct {
 func (t *traps) add(one *trap) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.set = append(t.set[:len(t.set):len(t.set)], one)
+	t.set = append(slices.Clip(t.set), one)
 }
 
 func (t *traps) remove(one *trap) {

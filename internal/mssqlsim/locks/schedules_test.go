@@ -3,6 +3,7 @@ package locks_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -223,7 +224,7 @@ func explore(t *testing.T, programs ...string) (schedules, deadlocks int) {
 		if last < 0 {
 			return schedules, deadlocks
 		}
-		prefix = append(choices[:last:last], choices[last]+1)
+		prefix = append(slices.Clone(choices[:last]), choices[last]+1)
 	}
 }
 

@@ -197,7 +197,7 @@ func (m Messages) Error() string {
 	return strings.Join(texts, "; ")
 }
 
-// Redirect, returned by Login, routes the client to another server.
+// Redirect is returned by Login and routes the client to another server.
 type Redirect struct {
 	Host string
 	Port uint16

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -128,8 +129,8 @@ func parseTime(d *decoder, t Type, b []byte) any {
 	}
 	clock, date := b[:len(b)-dateBytes], b[len(b)-dateBytes:]
 	var ticks int64
-	for i := len(clock) - 1; i >= 0; i-- {
-		ticks = ticks<<8 | int64(clock[i])
+	for _, b := range slices.Backward(clock) {
+		ticks = ticks<<8 | int64(b)
 	}
 	for i := t.Scale; i < 7; i++ {
 		ticks *= 10

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"time"
 )
@@ -44,7 +45,7 @@ func (w *wire) Write(b []byte) (int, error) {
 func (w *wire) unread(b []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.ahead = append(b[:len(b):len(b)], w.ahead...)
+	w.ahead = append(slices.Clip(b), w.ahead...)
 }
 
 // listen reads ahead until the client hangs up or stop is called, while nobody

@@ -43,9 +43,9 @@ type version struct {
 }
 
 func (r *record) at(sequence int64) Row {
-	for i := len(r.committed) - 1; i >= 0; i-- {
-		if r.committed[i].sequence <= sequence {
-			return r.committed[i].row
+	for _, version := range slices.Backward(r.committed) {
+		if version.sequence <= sequence {
+			return version.row
 		}
 	}
 	return nil

@@ -37,7 +37,7 @@ func (e *Error) Error() string {
 
 // Is makes two errors of one number the same to errors.Is.
 func (e *Error) Is(target error) bool {
-	other, ok := target.(*Error) //nolint:errorlint // Is compares one link of the chain
+	other, ok := target.(*Error)
 	return ok && other.Number == e.Number
 }
 

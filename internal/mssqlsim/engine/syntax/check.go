@@ -90,7 +90,8 @@ func (c *checker) account() error {
 		}
 		switch tok.kind {
 		case tokenSign:
-			if !strings.Contains(".,;()=<>!+-*/:", tok.text) {
+			const signs = ".,;()=<>!+-*/:"
+			if !strings.Contains(signs, tok.text) {
 				return sqlerr.Unsupported("%q", tok.text)
 			}
 		case tokenWord:

@@ -252,10 +252,10 @@ func integerOf(b []byte, size int) int64 {
 	for _, x := range b {
 		n = n<<8 | uint64(x)
 	}
-	switch {
-	case size == 4:
+	switch size {
+	case 4:
 		return int64(int32(uint32(n))) //nolint:gosec // the bits are the point
-	case size == 2:
+	case 2:
 		return int64(int16(uint16(n))) //nolint:gosec // likewise
 	}
 	return int64(n) //nolint:gosec // likewise
