@@ -132,22 +132,22 @@ func (s *source) visitTarget(e *env, key string, yield func() error) error {
 // drawRowVersion draws a row version for the next row that is written, unless one is left over.
 func (e *env) drawRowVersion() error {
 	if e.drawn == 0 {
-		e.changing.drawn = e.session.node.Data().DrawRowVersion()
+		e.drawn = e.session.node.Data().DrawRowVersion()
 	}
 	return e.pass(RowVersionDrawn)
 }
 
 // storeRowVersion puts the drawn version into a row.
 func (e *env) storeRowVersion(row rows.Row, place int) {
-	row[place] = rows.RowVersionBytes(e.changing.drawn)
-	e.changing.drawn = 0
+	row[place] = rows.RowVersionBytes(e.drawn)
+	e.drawn = 0
 }
 
 // finishRowVersion gives back what no row needed.
 func (e *env) finishRowVersion() {
-	if e.changing.drawn != 0 {
-		e.session.node.Data().ReturnRowVersion(e.changing.drawn)
-		e.changing.drawn = 0
+	if e.drawn != 0 {
+		e.session.node.Data().ReturnRowVersion(e.drawn)
+		e.drawn = 0
 	}
 }
 
