@@ -237,7 +237,7 @@ func (ch *change) apply(e *env) (bool, error) {
 	if ch.local >= 0 {
 		return ch.applyLocal(e, old)
 	}
-	if e.changing.done[e.changing.key] {
+	if e.changing.done[e.key] {
 		return false, nil
 	}
 	e.hit = true
@@ -245,7 +245,7 @@ func (ch *change) apply(e *env) (bool, error) {
 		return false, err
 	}
 	tx := e.session.writing()
-	if err := e.lock(tx.locks, rowLock(ch.table, e.changing.key), locks.Exclusive, e.session.lockTimeout); err != nil {
+	if err := e.lock(tx.locks, rowLock(ch.table, e.key), locks.Exclusive, e.session.lockTimeout); err != nil {
 		return false, err
 	}
 	row, err := ch.newRow(e, old)
@@ -255,11 +255,11 @@ func (ch *change) apply(e *env) (bool, error) {
 	if e.changing.done == nil {
 		e.changing.done = map[string]bool{}
 	}
-	e.changing.done[e.changing.key] = true
+	e.changing.done[e.key] = true
 	if place := ch.table.RowVersion(); place >= 0 && row != nil {
 		e.storeRowVersion(row, place)
 	}
-	e.write(ch.table, e.changing.key, row)
+	e.write(ch.table, e.key, row)
 	return true, ch.out.row(e, row, old)
 }
 
