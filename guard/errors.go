@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/aaravsoft/leasehold/internal/unclassed"
 	"github.com/aaravsoft/leasehold/store"
 )
 
@@ -92,38 +93,5 @@ func (e *LostError) Is(target error) bool { return target == store.ErrLost }
 
 // Unwrap returns Err without its class: a lost lock is lost, not unavailable.
 func (e *LostError) Unwrap() error {
-	if e.Err == nil {
-		return nil
-	}
-	return unclassed{e.Err}
-}
-
-// endError says that a context has ended, and with which cause (the one that signal.NotifyContext sets is not Canceled).
-// A cause can be anything, for example the loss of the lock around this one, and must not be taken for its own.
-func endError(err, cause error) error {
-	if errors.Is(cause, err) {
-		return unclassed{cause}
-	}
-	return fmt.Errorf("%w: %w", err, unclassed{cause})
-}
-
-// unclassed is an error that is of no class. Everything else in it stays reachable.
-type unclassed struct{ err error }
-
-func (e unclassed) Error() string { return e.err.Error() }
-
-func (e unclassed) Is(target error) bool {
-	switch target {
-	case store.ErrHeld, store.ErrLost, store.ErrUnavailable, store.ErrUnclear, store.ErrInvalid, store.ErrMisconfigured, store.ErrNotFound:
-		return false
-	}
-	return errors.Is(e.err, target)
-}
-
-func (e unclassed) As(target any) bool {
-	switch target.(type) {
-	case **LostError, **store.HeldError, **store.UnavailableError, **store.MisconfiguredError:
-		return false
-	}
-	return errors.As(e.err, target)
+	return unclassed.Error(e.Err)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/aaravsoft/leasehold/internal/clock"
+	"github.com/aaravsoft/leasehold/internal/unclassed"
 )
 
 // state is a guard without its handle.
@@ -235,5 +236,5 @@ func (s *state) drainError(cause error) error {
 	if errors.Is(ended, context.DeadlineExceeded) {
 		hint = " (the deadline of Lock's context scopes the hold too; WithWait bounds the wait alone)"
 	}
-	return fmt.Errorf("lock %q: its context ended%s: %w", s.p.Name, hint, endError(ended, cause))
+	return fmt.Errorf("lock %q: its context ended%s: %w", s.p.Name, hint, unclassed.Ended(ended, cause))
 }

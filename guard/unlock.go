@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/aaravsoft/leasehold/internal/unclassed"
 	"github.com/aaravsoft/leasehold/store"
 )
 
@@ -55,7 +56,7 @@ func (g *Guard) UnlockContext(ctx context.Context) error {
 	case <-done:
 		return s.answer
 	case <-ctx.Done():
-		ended := endError(ctx.Err(), context.Cause(ctx))
+		ended := unclassed.Ended(ctx.Err(), context.Cause(ctx))
 		return fmt.Errorf("unlock %q: %w", s.p.Name, &store.UnavailableError{Op: "release", Unclear: true, Err: ended})
 	}
 }

@@ -23,7 +23,7 @@ func (c *Client) Close(ctx context.Context) error {
 	}
 	for _, q := range c.names {
 		for e := q.waiters.Front(); e != nil; e = e.Next() {
-			e.Value.(*waiter).cancel(ErrClosed)
+			e.Value.(*waiter).cancel(errClosing)
 		}
 	}
 	c.mu.Unlock()

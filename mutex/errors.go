@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/aaravsoft/leasehold/guard"
+	"github.com/aaravsoft/leasehold/internal/unclassed"
 	"github.com/aaravsoft/leasehold/store"
 )
 
@@ -53,17 +54,15 @@ var (
 	ErrNoDefault = fmt.Errorf("%w: no default client: call mutex.SetDefault first", store.ErrMisconfigured)
 )
 
-var errWaitOver = errors.New("the wait is over")
+// The causes that end a wait from this side. They are told by identity: the caller's context may have any cause, ErrClosed of
+// another client too.
+var (
+	errWaitOver = errors.New("the wait is over")
+	errClosing  = errors.New("the client is closing")
+)
 
-// contextError is what a context that has ended says: its error, and its cause if that is another one (the cause that
-// signal.NotifyContext sets is not Canceled).
+// contextError is what a context that has ended says, without the class of its cause: that may be the loss of a lock around
+// this one.
 func contextError(ctx context.Context) error {
-	err, cause := ctx.Err(), context.Cause(ctx)
-	if err == nil || cause == nil || errors.Is(cause, err) {
-		return cause
-	}
-	if errors.Is(err, cause) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", err, cause)
+	return unclassed.Ended(ctx.Err(), context.Cause(ctx))
 }

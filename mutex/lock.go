@@ -263,7 +263,7 @@ func (w *waiter) granted(sent clock.Instant, lease store.Lease) (*Guard, error) 
 		if w.ctx.Err() == nil {
 			w.cancel(contextError(w.opts.parent))
 		}
-		return nil, &store.UnavailableError{Op: "acquire", Err: context.Cause(w.ctx)}
+		return nil, &store.UnavailableError{Op: "acquire", Err: contextError(w.ctx)}
 	}
 	return w.client.hold(w, sent, lease)
 }
@@ -358,10 +358,10 @@ func (w *waiter) gaveUp(cut error) error {
 		last = cut
 	}
 	c.mu.Unlock()
-	switch cause := context.Cause(w.ctx); {
-	case errors.Is(cause, ErrClosed):
+	switch context.Cause(w.ctx) { //nolint:errorlint // by identity: see the causes
+	case errClosing:
 		return ErrClosed
-	case errors.Is(cause, errWaitOver):
+	case errWaitOver:
 		return last
 	}
 	return fmt.Errorf("%w: %w", contextError(w.ctx), last)

@@ -258,6 +258,33 @@ func TestLock(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled, "the carried guard is over, and so is its context")
 	})
 
+	bubble(t, "rule 18: a lock under a lost one, or under a closed client's, is of its own class", func(t *testing.T) {
+		r := newRig(t)
+		outer, inner, other := r.client(three()), r.healthy(three()), r.healthy(three())
+		held := mustLock(t, other, "inner")
+		for name, end := range map[string]func(g *Guard){
+			"lost": func(g *Guard) {
+				_, err := r.mem.Release(t.Context(), []store.Claim{{Name: "outer", Owner: g.Owner()}})
+				require.NoError(t, err)
+			},
+			"closed": func(*Guard) { go func() { _ = outer.Close(context.Background()) }() },
+		} {
+			if name == "closed" {
+				outer = r.client(three())
+			}
+			g := mustLock(t, outer, "outer")
+			end(g)
+			_, err := inner.Lock(g.Context(), "inner")
+			require.ErrorIs(t, err, ErrHeld, name)
+			require.ErrorIs(t, err, context.Canceled, name)
+			require.NotErrorIs(t, err, ErrLost, name)
+			var lost *LostError
+			require.False(t, errors.As(err, &lost), name)
+			_ = g.Unlock()
+		}
+		require.NoError(t, held.Unlock())
+	})
+
 	bubble(t, "a local TryLock asks nobody", func(t *testing.T) {
 		r := newRig(t)
 		c := r.client(three())

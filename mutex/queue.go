@@ -33,7 +33,7 @@ type waiter struct {
 	kick   chan struct{} // ask at once: the row seems to be ours already
 
 	caller context.Context // as given to Lock
-	ctx    context.Context // bounds the wait; its cause may be errWaitOver or ErrClosed
+	ctx    context.Context // bounds the wait; its cause may be errWaitOver or errClosing
 	cancel context.CancelCauseFunc
 
 	opts    options
