@@ -358,10 +358,11 @@ func (w *waiter) gaveUp(cut error) error {
 		last = cut
 	}
 	c.mu.Unlock()
-	switch context.Cause(w.ctx) { //nolint:errorlint // by identity: see the causes
-	case errClosing:
+	cause := context.Cause(w.ctx)
+	if cause == errClosing { //nolint:errorlint // by identity, see there
 		return ErrClosed
-	case errWaitOver:
+	}
+	if cause == errWaitOver { //nolint:errorlint // likewise
 		return last
 	}
 	return fmt.Errorf("%w: %w", contextError(w.ctx), last)
