@@ -30,7 +30,7 @@ func (r *rig) trip(c *Client) {
 func TestBreaker(t *testing.T) {
 	bubble(t, "BRK-03 an open breaker starves no heartbeat", func(t *testing.T) {
 		r := newRig(t)
-		c := r.client(Config{TTL: 15 * time.Second, Breaker: breaker.Config{OpenFor: time.Minute}})
+		c := r.client(Config{TTL: 15 * time.Second, Breaker: breaker.Config{OpenFor: time.Hour}})
 		var guards []*Guard
 		for n := range 20 {
 			guards = append(guards, mustLock(t, c, nth(n)))
