@@ -54,6 +54,7 @@ func (r *rig) on(st store.Store, cfg Config) *Client {
 	require.NoError(r.t, err)
 	r.t.Cleanup(func() {
 		r.faults.Clear()
+		synctest.Wait() // a call that has met a fault already is about to hang
 		r.faults.Free()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
