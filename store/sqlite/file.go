@@ -87,6 +87,10 @@ func (s *Store) sameFiles(c *conn) error {
 	if err := sameFile(s.path, s.file); err != nil {
 		return err
 	}
+	if err := accessible(s.path); err != nil {
+		// Whoever took the right away wants this process to stop using the file; its open descriptors would not notice.
+		return &store.MisconfiguredError{Remedy: "the file " + s.path + " may not be used any more: " + needsAccess, Err: err}
+	}
 	for path, opened := range c.beside {
 		if err := sameFile(path, opened); err != nil {
 			return err

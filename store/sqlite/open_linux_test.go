@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -60,4 +61,33 @@ func TestOpenWithoutAccess(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestAccessIsTakenAway(t *testing.T) {
+	folder := t.TempDir()
+	require.NoError(t, os.Chmod(filepath.Dir(folder), 0o755))
+	require.NoError(t, os.Chmod(folder, 0o777))
+	path := filepath.Join(folder, "leases.db")
+	require.NoError(t, openStore(t, path, systemClock()).Close())
+	require.NoError(t, os.Chmod(path, 0o666))
+	chmod := func(mode os.FileMode) { // by the owner, which nobody is not
+		done := make(chan error)
+		go func() { done <- os.Chmod(path, mode) }()
+		require.NoError(t, <-done)
+	}
+	asNobody(func() {
+		s, err := Open(path)
+		require.NoError(t, err)
+		defer s.Close()
+		claims := []store.Claim{{Name: "job", Owner: "a/b", TTL: time.Hour}}
+		_, err = s.Acquire(t.Context(), claims[0])
+		require.NoError(t, err)
+		chmod(0o000)
+		_, err = s.Renew(t.Context(), claims)
+		refused(t, err, store.ErrMisconfigured, "may not be used any more")
+		chmod(0o666)
+		results, err := s.Renew(t.Context(), claims)
+		require.NoError(t, err)
+		require.NoError(t, results[0].Err, "and given back in time")
+	})
 }
