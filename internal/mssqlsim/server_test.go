@@ -111,7 +111,7 @@ func TestDriver(t *testing.T) {
 		drop := sim.Wire.Inject(tds.Fault{Match: tds.Match{SQL: "INSERT"}, Place: tds.AtReply, Effect: tds.Close(tds.RST), Times: 1})
 		_, err := db.ExecContext(t.Context(), insert, "job", "a", 30)
 		require.Error(t, err)
-		require.Equal(t, 1, int(drop.Count()))
+		require.EqualValues(t, 1, drop.Count())
 		_, err = db.ExecContext(t.Context(), insert, "job", "a", 30)
 		assert.Equal(t, int32(2627), number(t, err), "it was applied")
 	})
