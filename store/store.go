@@ -64,6 +64,15 @@ type Inspector interface {
 	Break(ctx context.Context, name, owner string) (Lease, error)
 }
 
+// Confirmer is implemented by stores that can look at replicas, so that trust never outruns a failover.
+type Confirmer interface {
+	// Confirm looks once at every replica and does not wait for one to catch up. For each lease, in order, it
+	// returns the Expires up to which every replica shows that name with that lease's owner; the zero time if one
+	// does not show it, or does not answer. An error says which replica did not answer and why; the times that
+	// come with it are valid. A replica never proves loss.
+	Confirm(ctx context.Context, leases []Lease) ([]time.Time, error)
+}
+
 // Unwrapper is implemented by stores that wrap another one.
 type Unwrapper interface{ Unwrap() Store }
 
