@@ -147,9 +147,9 @@ func listPrefix(s *suite) {
 // listOrder has names whose UTF-16 units are in another order than their bytes, and names that a collation sorts as
 // words.
 func listOrder(s *suite) {
-	all := []string{"a", "a-b", "a b", "ab", "z", "é", "~", "\uff5e", "\ue000", "🔒", "日", "10", "9"}
+	all := []string{"a", "a-b", "a b", "ab", "z", "é", "~", "🔒", "日", "10", "9"}
 	if !s.h.CoarseNames {
-		all = append(all, "A", "Z", "AB")
+		all = append(all, "A", "Z", "AB", "\uff5e", "\ue000")
 	}
 	for _, name := range all {
 		s.grant(claim(name, long))

@@ -17,7 +17,7 @@ func (c *compiler) systemView(s *source, name string) error {
 		"schemas":       {"name:s schema_id:i", listSchemas},
 		"tables":        {"name:s object_id:i schema_id:i type:s", listTables},
 		"objects":       {"name:s object_id:i schema_id:i type:s", listTables},
-		"columns":       {"object_id:i name:s column_id:i system_type_id:t user_type_id:i max_length:h precision:t scale:t collation_name:s is_nullable:b is_identity:b is_computed:b", listColumns},
+		"columns":       {"object_id:i name:s column_id:i system_type_id:t user_type_id:i max_length:h precision:t scale:t collation_name:s is_nullable:b is_identity:b is_computed:b default_object_id:i", listColumns},
 		"types":         {"name:s system_type_id:t user_type_id:i", listTypes},
 		"indexes":       {"object_id:i name:s index_id:i type:t type_desc:s is_unique:b is_primary_key:b is_disabled:b", listIndexes},
 		"index_columns": {"object_id:i index_id:i index_column_id:i column_id:i key_ordinal:t is_descending_key:b is_included_column:b", listIndexColumns},
@@ -115,7 +115,7 @@ func listColumns(e *env, catalog *rows.Catalog) (list []rows.Row) {
 				collation = column.Collation.Name
 			}
 			list = append(list, rows.Row{int64(t.ID), column.Name, int64(i + 1), id, id, length, precision, scale,
-				collation, column.Nullable, false, false})
+				collation, column.Nullable, false, false, int64(0)})
 		}
 	}
 	return list

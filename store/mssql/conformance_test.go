@@ -1,0 +1,76 @@
+package mssql_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/aaravsoft/leasehold/internal/mssqlsim"
+	"github.com/aaravsoft/leasehold/store"
+	"github.com/aaravsoft/leasehold/store/mssql"
+	"github.com/aaravsoft/leasehold/store/storetest"
+)
+
+// servers finds the simulated server of a store.
+type servers struct {
+	mu   sync.Mutex
+	list map[store.Store]*mssqlsim.Server
+}
+
+func (s *servers) put(st store.Store, sim *mssqlsim.Server) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.list[st] = sim
+}
+
+func (s *servers) of(st store.Store) *mssqlsim.Server {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.list[st]
+}
+
+// TestConformance is the contract of package store, on the simulated server through the real driver.
+func TestConformance(t *testing.T) {
+	for name, coarse := range map[string]bool{"own table": false, "table of the .NET package": true} {
+		t.Run(name, func(t *testing.T) {
+			known := &servers{list: map[store.Store]*mssqlsim.Server{}}
+			storetest.Run(t, storetest.Harness{
+				Open: func(t *testing.T) store.Store {
+					sim := server(t)
+					if coarse {
+						exec(t, database(t, sim), dotnetTable)
+					}
+					stopped := time.Date(2026, 5, 6, 7, 8, 9, 123456700, time.UTC)
+					sim.Node.SetClock(func() time.Time { return stopped })
+					s := ready(t, sim)
+					known.put(s, sim)
+					return s
+				},
+				Second: func(t *testing.T, first store.Store) store.Store {
+					sim := known.of(first)
+					s := open(t, sim)
+					known.put(s, sim)
+					return s
+				},
+				Elapse:      func(_ *testing.T, st store.Store, d time.Duration) { known.of(st).Node.Step(d) },
+				StepClock:   func(_ *testing.T, st store.Store, d time.Duration) { known.of(st).Node.Step(d) },
+				Exact:       true,
+				Granularity: 100 * time.Nanosecond,
+				PageSize:    500,
+				CoarseNames: coarse,
+			})
+		})
+	}
+}
+
+// dotnetTable is as the .NET package creates it: with the collation of the database.
+const dotnetTable = `EXEC (N'CREATE SCHEMA [lease];');
+EXEC (N'CREATE TABLE [lease].[Leases] (LeaseName NVARCHAR(200) NOT NULL, OwnerInstanceId NVARCHAR(128) NOT NULL,
+	AcquiredAtUtc DATETIMEOFFSET(7) NOT NULL, RenewedAtUtc DATETIMEOFFSET(7) NOT NULL, ExpiresAtUtc DATETIMEOFFSET(7) NOT NULL,
+	Metadata NVARCHAR(1024) NULL, RowVersion ROWVERSION NOT NULL, CONSTRAINT PK_Leases PRIMARY KEY (LeaseName));
+CREATE INDEX IX_Leases_ExpiresAtUtc ON [lease].[Leases] (ExpiresAtUtc);');`
+
+var _ = require.NoError
+var _ = mssql.Config{}
