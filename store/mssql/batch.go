@@ -111,32 +111,38 @@ type batch struct {
 
 // send asks for some of the claims in one round trip. It returns those that were not answered.
 func (b *batch) send(ctx context.Context, some []int, patient bool) (missing []int, err error) {
-	texts, err := b.store.texts(ctx)
+	texts, err := b.store.pool.texts(ctx)
 	if err != nil {
 		return nil, err
 	}
-	answered := make([]bool, len(b.claims))
-	err = b.store.pool.query(ctx, call{op: b.verb.op, sql: b.verb.many(texts, patient).within(b.verb.wait(b.claims)), args: []any{b.encode(some)}},
+	answered := make([]bool, len(some))
+	parameter := encode(len(some), func(n int) store.Claim { return b.claims[some[n]] })
+	err = b.store.pool.query(ctx, call{op: b.verb.op, sql: b.verb.many(texts, patient).within(b.verb.wait(b.claims)), args: []any{parameter}},
 		func() { clear(answered) },
 		func(rows *sql.Rows) error {
 			var a answer
-			var i int
-			if err := a.scan(rows, &i); err != nil {
+			var n int
+			if err := a.scan(rows, &n); err != nil {
 				return err
 			}
-			if i < 0 || i >= len(b.claims) {
-				return fmt.Errorf("an answer to claim %d of %d", i, len(b.claims))
+			if n < 0 || n >= len(some) {
+				return fmt.Errorf("an answer to claim %d of %d", n, len(some))
 			}
-			answered[i], b.results[i] = true, b.verb.judge(&a, b.claims[i])
+			answered[n], b.results[some[n]] = true, b.verb.judge(&a, b.claims[some[n]])
 			return nil
 		})
 	if err != nil {
 		if all(err).has(numbers(468)) { // the collation of the names was changed
-			b.store.batches.Store(nil)
+			b.store.pool.batches.Store(nil)
 		}
 		return nil, err
 	}
-	return slices.DeleteFunc(slices.Clone(some), func(i int) bool { return answered[i] }), nil
+	for n, i := range some {
+		if !answered[n] {
+			missing = append(missing, i)
+		}
+	}
+	return missing, nil
 }
 
 // again asks for what did not come back, in the order of the claims: the caller has put the most urgent ones first.
@@ -171,16 +177,17 @@ func (b *batch) again(ctx context.Context, missing []int) {
 	wait.Wait()
 }
 
-// encode is the claims as the statements read them.
-func (b *batch) encode(some []int) any {
+// encode is some claims as the statements read them.
+func encode(n int, at func(int) store.Claim) any {
 	type claim struct {
 		Ordinal     int
 		Name, Owner string
 		TTL         int64
 	}
-	list := make([]claim, len(some))
-	for n, i := range some {
-		list[n] = claim{i, b.claims[i].Name, b.claims[i].Owner, b.claims[i].TTL.Milliseconds()}
+	list := make([]claim, 0, n)
+	for i := range n {
+		c := at(i)
+		list = append(list, claim{i, c.Name, c.Owner, c.TTL.Milliseconds()})
 	}
 	var text strings.Builder
 	_ = json.NewEncoder(&text).Encode(list) // strings and numbers can always be encoded
@@ -188,21 +195,21 @@ func (b *batch) encode(some []int) any {
 }
 
 // texts are the statements for many claims. The collation of the names is asked for once.
-func (s *Store) texts(ctx context.Context) (*batches, error) {
-	if b := s.batches.Load(); b != nil {
+func (p *pool) texts(ctx context.Context) (*batches, error) {
+	if b := p.batches.Load(); b != nil {
 		return b, nil
 	}
-	var collation string
-	err := s.pool.query(ctx, call{op: "read the collation of the names", sql: collationSQL, args: []any{nvarchar(s.table.String())}},
+	var collation sql.NullString
+	err := p.query(ctx, call{op: "read the collation of the names", sql: collationSQL, args: []any{nvarchar(p.table.String())}},
 		func() {}, func(rows *sql.Rows) error { return rows.Scan(&collation) })
 	if err != nil {
 		return nil, err
 	}
-	if err := checkCollation(s.table, collation); err != nil {
+	if err := checkCollation(p.table, collation.String); err != nil {
 		return nil, err
 	}
-	b := newBatches(s.table, collation)
-	s.batches.Store(b)
+	b := newBatches(p.table, collation.String)
+	p.batches.Store(b)
 	return b, nil
 }
 
@@ -212,8 +219,7 @@ func checkCollation(t table, name string) error {
 		return r != '_' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
 	}) < 0
 	if name == "" || !plain {
-		return &store.MisconfiguredError{Remedy: "the table " + t.String() + " is missing, or this login must not see it, or it has no column " +
-			"LeaseName: create it with EnsureSchema, or with the script of Schema (leasehold schema), and grant the rights on it"}
+		return &store.MisconfiguredError{Remedy: reported{208}.remedy(t)}
 	}
 	return nil
 }

@@ -5,11 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/aaravsoft/leasehold/internal/mssqlsim"
 	"github.com/aaravsoft/leasehold/store"
-	"github.com/aaravsoft/leasehold/store/mssql"
 	"github.com/aaravsoft/leasehold/store/storetest"
 )
 
@@ -71,6 +68,3 @@ EXEC (N'CREATE TABLE [lease].[Leases] (LeaseName NVARCHAR(200) NOT NULL, OwnerIn
 	AcquiredAtUtc DATETIMEOFFSET(7) NOT NULL, RenewedAtUtc DATETIMEOFFSET(7) NOT NULL, ExpiresAtUtc DATETIMEOFFSET(7) NOT NULL,
 	Metadata NVARCHAR(1024) NULL, RowVersion ROWVERSION NOT NULL, CONSTRAINT PK_Leases PRIMARY KEY (LeaseName));
 CREATE INDEX IX_Leases_ExpiresAtUtc ON [lease].[Leases] (ExpiresAtUtc);');`
-
-var _ = require.NoError
-var _ = mssql.Config{}

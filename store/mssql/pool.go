@@ -18,7 +18,8 @@ type pool struct {
 	table table         // for error messages
 	share chan struct{} // what may run beside renewals and releases
 
-	closed atomic.Bool
+	batches atomic.Pointer[batches] // nil until the collation of the names is known
+	closed  atomic.Bool
 }
 
 func newPool(c *connector, size int) *pool {

@@ -88,7 +88,6 @@ const (
 	Owner NVARCHAR(128) COLLATE Latin1_General_100_BIN2 NOT NULL, TTL INT NOT NULL);
 INSERT INTO @claims (Ordinal, Name, Owner, TTL)
 	SELECT Ordinal, Name, Owner, TTL FROM OPENJSON(@p1) WITH (Ordinal INT, Name NVARCHAR(200), Owner NVARCHAR(128), TTL INT);
-{gone}
 SET @now = SYSUTCDATETIME();
 `
 	rowsOfClaims = `FROM {table} AS l {hint}JOIN @claims AS c ON c.Name = l.LeaseName
@@ -96,12 +95,14 @@ SET @now = SYSUTCDATETIME();
 `
 	goneToClient = `SELECT 1, @now, {columns}, Ordinal FROM @gone ORDER BY Ordinal;`
 
-	renewBatchSQL = head + claimsSQL + `UPDATE l SET RenewedAtUtc = @now, ExpiresAtUtc = {extended}
+	renewBatchSQL = head + `{gone}
+` + claimsSQL + `UPDATE l SET RenewedAtUtc = @now, ExpiresAtUtc = {extended}
 OUTPUT c.Ordinal, {inserted} INTO @gone (Ordinal, {columns})
 ` + rowsOfClaims + `WHERE l.ExpiresAtUtc > @now;
 ` + goneToClient
 
-	releaseBatchSQL = head + claimsSQL + `DELETE l OUTPUT c.Ordinal, {deleted} INTO @gone (Ordinal, {columns})
+	releaseBatchSQL = head + `{gone}
+` + claimsSQL + `DELETE l OUTPUT c.Ordinal, {deleted} INTO @gone (Ordinal, {columns})
 ` + rowsOfClaims + `;
 ` + goneToClient
 )
@@ -176,8 +177,9 @@ func newStatements(t table) *statements {
 
 // batches are the texts that depend on the collation of the table's names too.
 type batches struct {
-	renew, release       text // leaves out locked rows
-	renewAll, releaseAll text // waits for them
+	renew, release       text // leave out locked rows
+	renewAll, releaseAll text // wait for them
+	look                 text
 }
 
 func newBatches(t table, collation string) *batches {
@@ -188,6 +190,7 @@ func newBatches(t table, collation string) *batches {
 	return &batches{
 		renew: of(renewBatchSQL, readPast), renewAll: of(renewBatchSQL, ""),
 		release: of(releaseBatchSQL, readPast), releaseAll: of(releaseBatchSQL, ""),
+		look: of(lookSQL, ""),
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	mssqldb "github.com/microsoft/go-mssqldb"
@@ -21,7 +20,6 @@ type Store struct {
 	pool     *pool
 	table    table
 	sql      *statements
-	batches  atomic.Pointer[batches] // nil until the collation of the names is known
 	replicas []*replica
 
 	sweeping sweeping
@@ -53,7 +51,7 @@ const (
 // The name of the application is "leasehold" if the string has none. Errors are of class [store.ErrInvalid], and never
 // show the string.
 func Open(dsn string, cfg Config) (*Store, error) {
-	db, err := open(dsn, poolSize)
+	_, db, err := open(dsn, poolSize)
 	if err != nil {
 		return nil, err
 	}
@@ -102,12 +100,12 @@ func newStore(db *pool, cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// open parses a connection string, and makes a pool of it.
-func open(dsn string, size int) (*pool, error) {
+// open parses a connection string, and makes a pool of it. It also returns the host, for messages.
+func open(dsn string, size int) (host string, _ *pool, err error) {
 	config, err := msdsn.Parse(dsn)
 	if err != nil {
 		// What the parser says may quote the string, and the password with it.
-		return nil, fmt.Errorf("%w connection string (not shown, it may hold a password): the driver cannot parse it; "+
+		return "", nil, fmt.Errorf("%w connection string (not shown, it may hold a password): the driver cannot parse it; "+
 			`expected is sqlserver://USER:PASSWORD@HOST:PORT?database=NAME, with special characters percent-encoded`, store.ErrInvalid)
 	}
 	if config.AppName == "" || config.Parameters[msdsn.AppName] == "" {
@@ -116,7 +114,7 @@ func open(dsn string, size int) (*pool, error) {
 	if config.ConnTimeout == 0 {
 		config.ConnTimeout = silence
 	}
-	return newPool(newConnector(mssqldb.NewConnectorConfig(config), func(ctx context.Context, d mssqldb.Dialer) (driver.Conn, error) {
+	return config.Host, newPool(newConnector(mssqldb.NewConnectorConfig(config), func(ctx context.Context, d mssqldb.Dialer) (driver.Conn, error) {
 		// The driver writes to the TLS configuration when a login is routed.
 		config := config
 		if config.TLSConfig != nil {
