@@ -1,0 +1,71 @@
+package chaos
+
+import (
+	"flag"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/aaravsoft/leasehold/chaos_test/check"
+	"github.com/aaravsoft/leasehold/chaos_test/history"
+	"github.com/aaravsoft/leasehold/mutex"
+	"github.com/aaravsoft/leasehold/store/memory"
+)
+
+var (
+	seedFlag     = flag.Uint64("chaos.seed", 1, "the first seed")
+	seedsFlag    = flag.Int("chaos.seeds", 3, "how many seeds, from the first")
+	durationFlag = flag.Duration("chaos.duration", 60*time.Second, "how long a run lasts, in its own time")
+)
+
+// usual is a service on a bad day.
+func usual() profile {
+	return profile{
+		clients: 4, workers: 2, names: 2,
+		ttls:     []time.Duration{600 * time.Millisecond, 1500 * time.Millisecond, 4 * time.Second},
+		duration: *durationFlag, quiet: 700 * time.Millisecond, breaks: 15 * time.Second,
+		open: history.Mutex(mutex.Config{}),
+	}
+}
+
+// margin is the client's rule: a tenth of the TTL, at least 50 ms.
+func margin(ttl time.Duration) time.Duration { return max(ttl/10, 50*time.Millisecond) }
+
+// judge runs all checkers.
+func judge(t *testing.T, h history.History, l limits) []check.Violation {
+	var all []check.Violation
+	all = append(all, check.Overlaps(h, l.overlap)...)
+	all = append(all, check.TokensGrow(h)...)
+	all = append(all, check.StaleWrites(h)...)
+	all = append(all, check.FreeAgain(h, prober)...)
+	all = append(all, check.OrphanRows(h, l.late, 2*l.clock.Skew)...)
+	all = append(all, check.BurntIDs(h)...)
+	all = append(all, check.TrustEnds(h, margin, l.timers)...)
+	odd, undecided := check.Linearizable(h, l.clock, l.late, 10*time.Second)
+	require.Empty(t, undecided, "the histories of these names took too long to check")
+	return append(all, odd...)
+}
+
+func TestOneNode(t *testing.T) {
+	for seed := *seedFlag; seed < *seedFlag+uint64(*seedsFlag); seed++ {
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+			var h history.History
+			var l limits
+			synctest.Test(t, func(t *testing.T) {
+				p := usual()
+				topo := newOneNode(memory.New(), seed, p.clients)
+				l = topo.limits()
+				var err error
+				h, err = drive(p, seed, topo)
+				require.NoError(t, err)
+			})
+			t.Log(len(h.Events), "events")
+			for _, v := range judge(t, h, l) {
+				t.Error(v)
+			}
+		})
+	}
+}
