@@ -17,7 +17,7 @@ import (
 
 var (
 	seedFlag     = flag.Uint64("chaos.seed", 1, "the first seed")
-	seedsFlag    = flag.Int("chaos.seeds", 3, "how many seeds, from the first")
+	seedsFlag    = flag.Int("chaos.seeds", 20, "how many seeds, from the first")
 	durationFlag = flag.Duration("chaos.duration", 60*time.Second, "how long a run lasts, in its own time")
 )
 
@@ -50,6 +50,7 @@ func judge(t *testing.T, h history.History, l limits) []check.Violation {
 }
 
 func TestOneNode(t *testing.T) {
+	var branches []map[string]int
 	for seed := *seedFlag; seed < *seedFlag+uint64(*seedsFlag); seed++ {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			var h history.History
@@ -61,11 +62,22 @@ func TestOneNode(t *testing.T) {
 				var err error
 				h, err = drive(p, seed, topo)
 				require.NoError(t, err)
+				branches = append(branches, check.Branches(h), struck(topo))
 			})
-			t.Log(len(h.Events), "events")
 			for _, v := range judge(t, h, l) {
 				t.Error(v)
 			}
 		})
 	}
+	t.Logf("%d runs came to:\n%s", *seedsFlag, check.Count(branches...))
+	require.Empty(t, check.Missing(branches...), "never met: longer runs, more seeds, or a schedule that meets it")
+}
+
+// struck counts the faults that have struck something.
+func struck(topo topology) map[string]int {
+	n := map[string]int{}
+	for _, f := range topo.faults() {
+		n["fault: "+f.name] = f.hits()
+	}
+	return n
 }

@@ -135,7 +135,7 @@ func (r *run) work(ctx context.Context, c *history.Client, rng *rand.Rand) {
 		if err == nil {
 			r.hold(g, rng, ttl)
 		}
-		pause(ctx, time.Duration(rng.Int64N(int64(ttl/4))))
+		pause(ctx, time.Duration(rng.Int64N(int64(ttl/8))))
 	}
 }
 
@@ -156,7 +156,7 @@ func (r *run) lock(ctx context.Context, c *history.Client, rng *rand.Rand, name 
 
 // hold works under a lock, most of the time as one should: until the work is done or the context ends.
 func (r *run) hold(g *history.Guard, rng *rand.Rand, ttl time.Duration) {
-	left := time.Duration(rng.ExpFloat64() * float64(ttl))
+	left := time.Duration(rng.ExpFloat64() * float64(ttl/2))
 	for left > 0 && g.Context().Err() == nil {
 		r.resource.write(g)
 		step := min(left, ttl/20+time.Duration(rng.Int64N(int64(ttl/5))))
@@ -170,7 +170,7 @@ func (r *run) hold(g *history.Guard, rng *rand.Rand, ttl time.Duration) {
 		time.Sleep(time.Duration(rng.Int64N(int64(2 * ttl))))
 		r.resource.write(g)
 	}
-	g.Unlock() //nolint:errcheck // recorded
+	g.Unlock()
 }
 
 func pause(ctx context.Context, d time.Duration) {
@@ -223,7 +223,7 @@ func (r *run) finish() error {
 	for i := range r.names {
 		g, err := end.Lock(ctx, fmt.Sprintf("lock-%d", i), r.ttls[0], patience)
 		if err == nil {
-			g.Unlock() //nolint:errcheck // recorded
+			g.Unlock()
 		}
 	}
 	return end.Close(ctx)

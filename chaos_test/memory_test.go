@@ -3,6 +3,7 @@ package chaos
 import (
 	"errors"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/aaravsoft/leasehold/chaos_test/check"
@@ -21,9 +22,11 @@ type table interface {
 type oneNode struct {
 	table table
 	nets  []*faultstore.Store
-	hit   map[string]int
 	start time.Time
 	skew  time.Duration
+
+	mu  sync.Mutex
+	hit map[string]int
 }
 
 // skew is how far the clock of a node may be from another's: less than the margin, which is at least 50 ms.
@@ -70,30 +73,40 @@ func (n *oneNode) faults() []fault {
 			name: "clock skew", scope: everybody, longest: 4 * time.Second,
 			begin: func(*rand.Rand, int) func() {
 				n.table.Step(skew)
+				n.count("clock skew", 1)
 				return func() { n.table.Step(-skew) }
 			},
+			hits: func() int { return n.count("clock skew", 0) },
 		},
 	}
 }
 
 // network is a fault of one client's network.
-func (n *oneNode) network(name string, longest time.Duration, make func(*rand.Rand) faultstore.Fault) fault {
+func (n *oneNode) network(name string, longest time.Duration, draw func(*rand.Rand) faultstore.Fault) fault {
 	return fault{
 		name: name, longest: longest,
 		begin: func(rng *rand.Rand, client int) func() {
 			net := n.nets[client]
-			f := make(rng)
+			f := draw(rng)
 			f.Ops = ops[rng.IntN(len(ops))]
 			before := net.Hits()
 			net.Add(f)
 			return func() {
-				n.hit[name] += net.Hits() - before
+				n.count(name, net.Hits()-before)
 				net.Clear()
 				net.Free()
 			}
 		},
-		hits: func() int { return n.hit[name] },
+		hits: func() int { return n.count(name, 0) },
 	}
+}
+
+// count adds to what a fault has struck, and returns the sum.
+func (n *oneNode) count(name string, hits int) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.hit[name] += hits
+	return n.hit[name]
 }
 
 func (n *oneNode) settle() {

@@ -30,7 +30,7 @@ type fault struct {
 	longest time.Duration
 	// begin breaks something, until the function that it returns is called. Both may draw from rng.
 	begin func(rng *rand.Rand, client int) (heal func())
-	// hits tells how often it has struck something. Nil: beginning is striking.
+	// hits tells how often it has struck something.
 	hits func() int
 }
 
@@ -69,6 +69,8 @@ func overLine[T any](l *line, call func() (T, error)) (T, error) {
 	l.travel()
 	return answer, err
 }
+
+func (l *line) Unwrap() store.Store { return l.inner }
 
 func (l *line) Acquire(ctx context.Context, c store.Claim) (store.Lease, error) {
 	return overLine(l, func() (store.Lease, error) { return l.inner.Acquire(ctx, c) })

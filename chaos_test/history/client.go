@@ -84,7 +84,7 @@ func (c *Client) Lock(ctx context.Context, name string, ttl, wait time.Duration)
 	e.Owner, e.Token = held.Owner(), held.Token()
 	g := &Guard{held: held, rec: c.rec, event: e}
 	g.record(Grant, nil) // before anybody can see its end
-	c.watch.add(e, held.Context())
+	c.watch.add(held.Context(), e)
 	return g, nil
 }
 
@@ -150,7 +150,7 @@ type watched struct {
 	risky bool
 }
 
-func (w *watch) add(e Event, ctx context.Context) {
+func (w *watch) add(ctx context.Context, e Event) {
 	g := &watched{event: e, ctx: ctx}
 	w.mu.Lock()
 	w.guards[e.Owner] = g

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -83,16 +84,11 @@ type Row struct {
 }
 
 func (e Event) String() string {
-	s := fmt.Sprintf("%9.3fs %-4s %-8s", e.At.Seconds(), e.Client, e.Kind)
-	for _, part := range []string{e.Op, e.Name, e.Class, e.Owner, e.Detail} {
-		if part != "" {
-			s += " " + part
-		}
-	}
+	parts := []string{fmt.Sprintf("%9.3fs %-4s %-8s", e.At.Seconds(), e.Client, e.Kind), e.Op, e.Name, e.Class, e.Owner, e.Detail}
 	if e.Token != 0 {
-		s += fmt.Sprintf(" token %d", e.Token)
+		parts = append(parts, fmt.Sprintf("token %d", e.Token))
 	}
-	return s
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), " ")
 }
 
 // Recorder collects events. It is safe for concurrent use.
