@@ -113,7 +113,7 @@ func (r *replica) look(ctx context.Context, parameter any, n int) look {
 		l.err = err
 		return l
 	}
-	l.err = r.pool.query(ctx, call{op: "confirm", sql: texts.look.within(3*time.Second), args: []any{parameter}},
+	l.err = r.pool.query(ctx, call{op: "confirm", sql: texts.look.within(3 * time.Second), args: []any{parameter}},
 		func() { clear(l.expires) },
 		func(rows *sql.Rows) error {
 			var i int

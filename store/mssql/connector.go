@@ -141,6 +141,9 @@ func (c *connector) dial() (driver.Conn, error) {
 	}
 	switch {
 	case err == nil:
+		if own, ok := conn.(*mssqldb.Conn); ok {
+			conn = &connection{own, sockets}
+		}
 		return conn, nil
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("%w: %w", context.Cause(ctx), err)

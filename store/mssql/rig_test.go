@@ -10,6 +10,7 @@ import (
 
 	"github.com/aaravsoft/leasehold/internal/mssqlsim"
 	"github.com/aaravsoft/leasehold/internal/mssqlsim/simtest"
+	"github.com/aaravsoft/leasehold/mutex"
 	"github.com/aaravsoft/leasehold/store"
 	"github.com/aaravsoft/leasehold/store/mssql"
 )
@@ -51,6 +52,19 @@ func exec(t testing.TB, db *sql.DB, statement string, args ...any) {
 	t.Helper()
 	_, err := db.ExecContext(context.WithoutCancel(t.Context()), statement, args...)
 	require.NoError(t, err)
+}
+
+// client closes what is still held, at the end of the test.
+func client(t testing.TB, s store.Store, cfg mutex.Config) *mutex.Client {
+	t.Helper()
+	locks, err := mutex.New(s, cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		require.NoError(t, locks.Close(ctx))
+	})
+	return locks
 }
 
 func claim(name string, ttl time.Duration) store.Claim {

@@ -2,6 +2,7 @@ package mssql
 
 import (
 	"context"
+	"database/sql/driver"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -11,6 +12,8 @@ import (
 )
 
 const keepAlive = 30 * time.Second
+
+var _ driver.ConnPrepareContext = (*connection)(nil)
 
 // sockets are those that one login has opened: several if the host has several addresses, or if it is routed.
 type sockets struct {
@@ -44,13 +47,30 @@ func (s *sockets) DialContext(ctx context.Context, network, address string) (net
 	return one, nil
 }
 
+// close ends them all, and whatever the driver reads from them.
 func (s *sockets) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
 	for _, one := range s.open {
 		_ = one.Close()
+		one.reading.Lock()   // a reader has got its error, and will not read again
+		one.reading.Unlock() //nolint:staticcheck // nothing is to be done meanwhile
 	}
+}
+
+// connection closes the sockets before the driver closes itself. The driver gives its buffers to the next connection
+// before it closes the transport, while a reader that was left behind after a cancellation may still write into them.
+type connection struct {
+	*mssqldb.Conn
+	sockets *sockets
+}
+
+// Close implements [driver.Conn].
+func (c *connection) Close() error {
+	c.sockets.close()
+	_ = c.Conn.Close() // it says that the socket is closed
+	return nil
 }
 
 // sound reports that the server was reached, and that nothing went wrong on the way there.
@@ -77,8 +97,9 @@ func (s *hostSockets) HostName() string { return s.host.HostName() }
 // socket remembers whether reading or writing has failed.
 type socket struct {
 	net.Conn
-	failed atomic.Bool
-	closed func()
+	failed  atomic.Bool
+	closed  func()
+	reading sync.Mutex // held by the one who reads
 }
 
 func (s *socket) Close() error {
@@ -87,6 +108,8 @@ func (s *socket) Close() error {
 }
 
 func (s *socket) Read(b []byte) (int, error) {
+	s.reading.Lock()
+	defer s.reading.Unlock()
 	n, err := s.Conn.Read(b)
 	if err != nil {
 		s.failed.Store(true)
