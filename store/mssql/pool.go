@@ -18,6 +18,10 @@ type pool struct {
 	table table         // for error messages
 	share chan struct{} // what may run beside renewals and releases
 
+	// doubtful is how many connections of somebody else's pool are tried before they are used: after one has turned out to
+	// be dead, as many as there were.
+	doubtful atomic.Int64
+
 	batches atomic.Pointer[batches] // nil until the collation of the names is known
 	closed  atomic.Bool
 }
@@ -80,7 +84,7 @@ func (p *pool) query(ctx context.Context, c call, begin func(), scan func(*sql.R
 // once: [sql.Conn], unlike [sql.DB], does not do that.
 func (p *pool) send(ctx context.Context, c call, sent *bool, begin func(), scan func(*sql.Rows) error) error {
 	for again := false; ; again = true {
-		conn, err := p.db.Conn(ctx)
+		conn, err := p.take(ctx)
 		if err != nil {
 			return err
 		}
@@ -103,6 +107,26 @@ func (p *pool) send(ctx context.Context, c call, sent *bool, begin func(), scan 
 		}
 		_ = conn.Close()
 		return err
+	}
+}
+
+// take takes a connection: of an own pool any, for its dead ones are forgotten at once; of somebody else's one that is
+// alive, if there is reason for doubt. A dead one costs a call otherwise, whose outcome would be unclear.
+func (p *pool) take(ctx context.Context) (*sql.Conn, error) {
+	for {
+		conn, err := p.db.Conn(ctx)
+		if err != nil || p.doubtful.Load() <= 0 {
+			return conn, err
+		}
+		err = conn.PingContext(ctx)
+		left := p.doubtful.Add(-1)
+		if err == nil {
+			return conn, nil
+		}
+		_ = conn.Close()
+		if left < 0 || ctx.Err() != nil || !transport(err) {
+			return nil, err
+		}
 	}
 }
 
@@ -132,10 +156,14 @@ func drain(rows *sql.Rows, begin func(), scan func(*sql.Rows) error) error {
 	return failed
 }
 
-// distrust forgets the idle connections after an error that they may share: one that was closed while it was idle costs
-// a call, and one that leads to a former primary costs many.
+// distrust forgets the idle connections after an error that they may share, or has them tried if they are not ours to
+// forget: one that was closed while it was idle costs a call, and one that leads to a former primary costs many.
 func (p *pool) distrust(err error) {
-	if p.own == nil || !transport(err) && !wrongNode(err) {
+	switch {
+	case !transport(err) && !wrongNode(err):
+		return
+	case p.own == nil:
+		p.doubtful.Store(int64(p.db.Stats().OpenConnections))
 		return
 	}
 	p.own.forget()
