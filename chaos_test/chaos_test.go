@@ -26,7 +26,7 @@ func usual() profile {
 	return profile{
 		clients: 4, workers: 2, names: 2,
 		ttls:     []time.Duration{600 * time.Millisecond, 1500 * time.Millisecond, 4 * time.Second},
-		duration: *durationFlag, quiet: 700 * time.Millisecond, breaks: 15 * time.Second,
+		duration: *durationFlag, quiet: 700 * time.Millisecond, work: 0.5, breaks: 15 * time.Second,
 		open: history.Mutex(mutex.Config{}),
 	}
 }
@@ -34,9 +34,14 @@ func usual() profile {
 // margin is the client's rule: a tenth of the TTL, at least 50 ms.
 func margin(ttl time.Duration) time.Duration { return max(ttl/10, 50*time.Millisecond) }
 
-// judge runs all checkers.
+// judge runs all checkers, and insists that they come to a judgement.
 func judge(t *testing.T, h history.History, l limits) []check.Violation {
-	var all []check.Violation
+	all, undecided := violations(h, l, 20*time.Second)
+	require.Empty(t, undecided, "the histories of these names took too long to check")
+	return all
+}
+
+func violations(h history.History, l limits, limit time.Duration) (all []check.Violation, undecided []string) {
 	all = append(all, check.Overlaps(h, l.overlap)...)
 	all = append(all, check.TokensGrow(h)...)
 	all = append(all, check.StaleWrites(h)...)
@@ -44,33 +49,50 @@ func judge(t *testing.T, h history.History, l limits) []check.Violation {
 	all = append(all, check.OrphanRows(h, l.late, 2*l.clock.Skew)...)
 	all = append(all, check.BurntIDs(h)...)
 	all = append(all, check.TrustEnds(h, margin, l.timers)...)
-	odd, undecided := check.Linearizable(h, l.clock, l.late, 10*time.Second)
-	require.Empty(t, undecided, "the histories of these names took too long to check")
-	return append(all, odd...)
+	odd, undecided := check.Linearizable(h, l.clock, l.late, limit)
+	return append(all, odd...), undecided
 }
 
 func TestOneNode(t *testing.T) {
-	var branches []map[string]int
-	for seed := *seedFlag; seed < *seedFlag+uint64(*seedsFlag); seed++ {
-		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
-			var h history.History
-			var l limits
-			synctest.Test(t, func(t *testing.T) {
-				p := usual()
-				topo := newOneNode(memory.New(), seed, p.clients)
-				l = topo.limits()
-				var err error
-				h, err = drive(p, seed, topo)
-				require.NoError(t, err)
-				branches = append(branches, check.Branches(h), struck(topo))
-			})
-			for _, v := range judge(t, h, l) {
-				t.Error(v)
+	for _, tables := range []struct {
+		name string
+		open func(p profile, seed uint64) *oneNode
+	}{
+		{"memory", func(p profile, seed uint64) *oneNode { return newOneNode(memory.New(), seed, p.clients) }},
+		{"rows that are locked", func(p profile, seed uint64) *oneNode { return newLocking("", p, seed) }},
+	} {
+		t.Run(tables.name, func(t *testing.T) {
+			var branches []map[string]int
+			for seed := *seedFlag; seed < *seedFlag+uint64(*seedsFlag); seed++ {
+				t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+					p := usual()
+					var topo *oneNode
+					h, l := inBubble(t, p, seed, func() topology {
+						topo = tables.open(p, seed)
+						return topo
+					})
+					branches = append(branches, check.Branches(h), struck(topo))
+					for _, v := range judge(t, h, l) {
+						t.Error(v)
+					}
+				})
 			}
+			t.Logf("%d runs came to:\n%s", *seedsFlag, check.Count(branches...))
+			require.Empty(t, check.Missing(branches...), "never met: longer runs, more seeds, or a schedule that meets it")
 		})
 	}
-	t.Logf("%d runs came to:\n%s", *seedsFlag, check.Count(branches...))
-	require.Empty(t, check.Missing(branches...), "never met: longer runs, more seeds, or a schedule that meets it")
+}
+
+// inBubble drives a run in fake time.
+func inBubble(t *testing.T, p profile, seed uint64, open func() topology) (h history.History, l limits) {
+	synctest.Test(t, func(t *testing.T) {
+		topo := open()
+		l = topo.limits()
+		var err error
+		h, err = drive(p, seed, topo)
+		require.NoError(t, err)
+	})
+	return h, l
 }
 
 // struck counts the faults that have struck something.

@@ -18,6 +18,7 @@ type profile struct {
 	ttls                    []time.Duration
 	duration                time.Duration
 	quiet                   time.Duration // between two faults, on the average
+	work                    float64       // how long a lock is held, in TTLs, on the average
 	breaks                  time.Duration // between two breaks by an operator; zero: none
 	open                    func(store.Store, history.Observer) (history.Locker, error)
 }
@@ -156,7 +157,7 @@ func (r *run) lock(ctx context.Context, c *history.Client, rng *rand.Rand, name 
 
 // hold works under a lock, most of the time as one should: until the work is done or the context ends.
 func (r *run) hold(g *history.Guard, rng *rand.Rand, ttl time.Duration) {
-	left := time.Duration(rng.ExpFloat64() * float64(ttl/2))
+	left := time.Duration(rng.ExpFloat64() * r.profile.work * float64(ttl))
 	for left > 0 && g.Context().Err() == nil {
 		r.resource.write(g)
 		step := min(left, ttl/20+time.Duration(rng.Int64N(int64(ttl/5))))

@@ -24,9 +24,11 @@ type oneNode struct {
 	nets  []*faultstore.Store
 	start time.Time
 	skew  time.Duration
+	extra []fault // what else can be done to the table
 
-	mu  sync.Mutex
-	hit map[string]int
+	mu      sync.Mutex
+	hit     map[string]int
+	skewers int // who wants the clock ahead
 }
 
 // skew is how far the clock of a node may be from another's: less than the margin, which is at least 50 ms.
@@ -58,39 +60,80 @@ var ops = []faultstore.Op{
 func (n *oneNode) faults() []fault {
 	refused := &store.UnavailableError{Op: "chaos", Err: errNetwork}
 	unclear := &store.UnavailableError{Op: "chaos", Err: errNetwork, Unclear: true}
-	return []fault{
-		n.network("connection refused", 5*time.Second, func(*rand.Rand) faultstore.Fault { return faultstore.Fault{Fail: refused} }),
-		n.network("request lost", 5*time.Second, func(*rand.Rand) faultstore.Fault { return faultstore.Fault{Fail: unclear} }),
-		n.network("answer lost", 3*time.Second, func(*rand.Rand) faultstore.Fault { return faultstore.Fault{Lose: unclear} }),
-		n.network("request held up", 4*time.Second, func(*rand.Rand) faultstore.Fault { return faultstore.Fault{HangBefore: true} }),
-		n.network("answer held up", 4*time.Second, func(*rand.Rand) faultstore.Fault { return faultstore.Fault{HangAfter: true} }),
-		n.network("slow", 4*time.Second, func(rng *rand.Rand) faultstore.Fault {
-			return faultstore.Fault{Delay: 20*time.Millisecond + time.Duration(rng.Int64N(int64(700*time.Millisecond)))}
+	return append([]fault{
+		n.network("connection refused", 5*time.Second, always(faultstore.Fault{Fail: refused})),
+		n.network("request lost", 5*time.Second, always(faultstore.Fault{Fail: unclear})),
+		n.network("answer lost", 3*time.Second, always(faultstore.Fault{Lose: unclear})),
+		n.network("request held up", 4*time.Second, always(faultstore.Fault{HangBefore: true})),
+		n.network("answer held up", 4*time.Second, always(faultstore.Fault{HangAfter: true})),
+		n.network("slow", 4*time.Second, func(rng *rand.Rand) []faultstore.Fault {
+			return []faultstore.Fault{{Ops: ops[rng.IntN(len(ops))], Delay: slow(rng)}}
 		}),
-		n.network("driver panics", time.Second, func(*rand.Rand) faultstore.Fault { return faultstore.Fault{Panic: true} }),
+		n.network("slow, then dead", 6*time.Second, func(rng *rand.Rand) []faultstore.Fault {
+			return []faultstore.Fault{
+				{Ops: faultstore.Renew, Delay: slow(rng), Times: 1 + rng.IntN(2)},
+				{Ops: faultstore.All, Fail: refused},
+			}
+		}),
+		n.network("driver panics", time.Second, always(faultstore.Fault{Panic: true})),
 		{
 			// A failover to a node whose clock is ahead, and back.
-			name: "clock skew", scope: everybody, longest: 4 * time.Second,
-			begin: func(*rand.Rand, int) func() {
-				n.table.Step(skew)
-				n.count("clock skew", 1)
-				return func() { n.table.Step(-skew) }
-			},
-			hits: func() int { return n.count("clock skew", 0) },
+			name: "clock ahead", scope: everybody, longest: 4 * time.Second,
+			begin: func(*rand.Rand, int) func() { return n.ahead() },
+			hits:  func() int { return n.count("clock ahead", 0) },
 		},
+		{
+			name: "clock ahead, and cut off", longest: 5 * time.Second,
+			begin: func(_ *rand.Rand, client int) func() {
+				// Shortly before, so that what was granted or renewed last knows nothing of it.
+				n.nets[client].Add(faultstore.Fault{Ops: faultstore.All, Fail: refused})
+				back := n.ahead()
+				return func() {
+					back()
+					n.nets[client].Clear()
+				}
+			},
+			hits: func() int { return n.count("clock ahead", 0) },
+		},
+	}, n.extra...)
+}
+
+// ahead puts the node's clock ahead, until the last who wanted it calls back.
+func (n *oneNode) ahead() (back func()) {
+	n.count("clock ahead", 1)
+	want := func(more, step int) {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if n.skewers += more; n.skewers == step {
+			n.table.Step(time.Duration(more) * skew)
+		}
+	}
+	want(1, 1)
+	return func() { want(-1, 0) }
+}
+
+func slow(rng *rand.Rand) time.Duration {
+	return 20*time.Millisecond + time.Duration(rng.Int64N(int64(700*time.Millisecond)))
+}
+
+// always is one fault, of some operations.
+func always(f faultstore.Fault) func(*rand.Rand) []faultstore.Fault {
+	return func(rng *rand.Rand) []faultstore.Fault {
+		f.Ops = ops[rng.IntN(len(ops))]
+		return []faultstore.Fault{f}
 	}
 }
 
 // network is a fault of one client's network.
-func (n *oneNode) network(name string, longest time.Duration, draw func(*rand.Rand) faultstore.Fault) fault {
+func (n *oneNode) network(name string, longest time.Duration, draw func(*rand.Rand) []faultstore.Fault) fault {
 	return fault{
 		name: name, longest: longest,
 		begin: func(rng *rand.Rand, client int) func() {
 			net := n.nets[client]
-			f := draw(rng)
-			f.Ops = ops[rng.IntN(len(ops))]
 			before := net.Hits()
-			net.Add(f)
+			for _, f := range draw(rng) {
+				net.Add(f)
+			}
 			return func() {
 				n.count(name, net.Hits()-before)
 				net.Clear()
@@ -119,4 +162,5 @@ func (n *oneNode) settle() {
 	}
 }
 
-func (n *oneNode) close() {}
+// close waits for what nobody waits for: clean-ups after answers that were late.
+func (n *oneNode) close() { time.Sleep(time.Minute) }

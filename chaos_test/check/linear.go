@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"hash/maphash"
 	"slices"
@@ -29,26 +30,26 @@ func Linearizable(h history.History, clock Clock, late, limit time.Duration) (fo
 		names[s.Name] = append(names[s.Name], s)
 	}
 	for name, statements := range names {
-		ops := operations(statements, late)
-		model := rowModel(clock)
-		result, info := porcupine.CheckOperationsVerbose(model, ops, limit)
-		switch result {
-		case porcupine.Ok:
-		case porcupine.Unknown:
-			undecided = append(undecided, name)
-		case porcupine.Illegal:
-			culprit := odd(ops, info)
-			found = append(found, Violation{
-				Check: Linear, At: culprit.At, Until: min(culprit.Answered, h.End()), Name: name, Clients: []string{culprit.Client},
-				Text: "no order of the statements explains " + describe(culprit),
-			})
+		for _, ops := range passes(operations(statements, late)) {
+			result, info := porcupine.CheckOperationsVerbose(rowModel(clock), ops, limit)
+			if result == porcupine.Unknown {
+				undecided = append(undecided, name)
+			}
+			if result == porcupine.Illegal {
+				culprit := odd(ops, info)
+				found = append(found, Violation{
+					Check: Linear, At: culprit.At, Until: min(culprit.Answered, h.End()), Name: name, Clients: []string{culprit.Client},
+					Text: "no order of the statements explains " + describe(culprit),
+				})
+				break
+			}
 		}
 	}
 	slices.Sort(undecided)
-	return sorted(found), undecided
+	return sorted(found), slices.Compact(undecided)
 }
 
-// operations makes porcupine's operations of statements.
+// operations makes porcupine's operations of statements. It leaves out what certainly did nothing and was told nothing.
 func operations(statements []Statement, late time.Duration) []porcupine.Operation {
 	seen := map[string]bool{} // owners that an answer shows
 	for _, s := range statements {
@@ -62,8 +63,11 @@ func operations(statements []Statement, late time.Duration) []porcupine.Operatio
 	clients := map[string]int{}
 	var ops []porcupine.Operation
 	for _, s := range statements {
-		if s.unclear() && s.Op == history.Acquire && !seen[s.Owner] {
+		if s.unclear() && !seen[s.Owner] {
 			continue // that it did nothing is always one explanation, and nobody has seen another
+		}
+		if !s.unclear() && !s.done() && !s.refused() {
+			continue
 		}
 		if _, known := clients[s.Client]; !known {
 			clients[s.Client] = len(clients)
@@ -75,6 +79,42 @@ func operations(statements []Statement, late time.Duration) []porcupine.Operatio
 		ops = append(ops, porcupine.Operation{ClientId: clients[s.Client], Input: s, Output: s.Answer.Class, Call: int64(s.At), Return: int64(end)})
 	}
 	return ops
+}
+
+// together is how many looks a pass may have at one time.
+const together = 4
+
+// passes deals out the statements that only looked: each pass has all the others, and few of these at one time. A history stays
+// linearizable without statements that changed nothing, so a pass that fails convicts the whole; and the search, which is
+// exponential in what happens together, stays short.
+func passes(ops []porcupine.Operation) [][]porcupine.Operation {
+	var changes []porcupine.Operation
+	looks := [][]porcupine.Operation{nil}
+	for _, op := range ops { // by Call
+		if s := op.Input.(Statement); !s.refused() || s.Op == history.Release && s.Answer.Row != nil && s.Answer.Row.Owner == s.Owner {
+			changes = append(changes, op)
+			continue
+		}
+		pass := slices.IndexFunc(looks, func(pass []porcupine.Operation) bool {
+			n := 0
+			for _, other := range pass {
+				if other.Return >= op.Call {
+					n++
+				}
+			}
+			return n < together
+		})
+		if pass < 0 {
+			pass = len(looks)
+			looks = append(looks, nil)
+		}
+		looks[pass] = append(looks[pass], op)
+	}
+	for i := range looks {
+		looks[i] = append(looks[i], changes...)
+		slices.SortStableFunc(looks[i], func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
+	}
+	return looks
 }
 
 // odd returns the first operation that the longest explanation leaves out.
@@ -108,18 +148,11 @@ func describe(s Statement) string {
 	if s.Answered == never {
 		return text + " and never answered"
 	}
-	text += fmt.Sprintf(", answered at %v: %s", s.Answered, cmpOr(s.Answer.Class, "done"))
+	text += fmt.Sprintf(", answered at %v: %s", s.Answered, cmp.Or(s.Answer.Class, "done"))
 	if r := s.Answer.Row; r != nil {
 		text += fmt.Sprintf(" (row of %s, %v left, version %d)", r.Owner, r.Left, r.Version)
 	}
 	return text
-}
-
-func cmpOr(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
 }
 
 // row is the state of the model: what the table holds under one name.
@@ -157,10 +190,18 @@ func (r row) same(o row) bool {
 }
 
 // during is what the store's clock may have shown when a statement took effect.
-type during struct{ low, high time.Time }
+type during struct {
+	low, high time.Time // of the statement itself
+	swept     time.Time // until when others may have deleted a row that had expired
+}
 
 func (r row) maybeExpired(d during) bool {
 	return r.owner == "" || r.vague || !r.expires.After(d.high)
+}
+
+// maybeGone also allows for a statement that read the clock, waited, and found that somebody else had swept the row.
+func (r row) maybeGone(d during) bool {
+	return r.maybeExpired(d) || !r.expires.After(d.swept)
 }
 
 func (r row) maybeLive(d during) bool {
@@ -169,18 +210,19 @@ func (r row) maybeLive(d during) bool {
 
 // step returns the rows that a statement with its answer can lead to: none if the row refutes the answer.
 func (r row) step(s Statement, clock Clock) []row {
-	d := during{clock.Start.Add(s.At - clock.Skew), clock.Start.Add(min(s.Answered, never/2) + clock.Skew)}
+	latest := clock.Start.Add(min(s.Answered, never/2) + clock.Skew)
+	d := during{clock.Start.Add(s.At - clock.Skew), latest, latest}
 	shown := s.Answer.Row
 	if shown != nil && shown.Left > 0 {
 		now := shown.Expires.Add(-shown.Left) // the answer tells the store's clock
-		d = during{now.Add(-clock.Grain), now.Add(clock.Grain)}
+		d.low, d.high = now.Add(-clock.Grain), now.Add(clock.Grain)
 	}
 	switch {
 	case s.unclear():
 		return r.unclear(s, d)
 	case s.Answer.Class == "":
 		return r.applied(s, d, shown)
-	case s.Answer.Class == "held", s.Answer.Class == "lost", s.Answer.Class == "not found":
+	case s.refused():
 		return r.refused(s, d, shown)
 	}
 	return []row{r} // not applied
@@ -190,7 +232,7 @@ func (r row) step(s Statement, clock Clock) []row {
 func (r row) unclear(s Statement, d during) []row {
 	vague := row{owner: s.Owner, vague: true, token: r.token}
 	switch {
-	case s.Op == history.Acquire && (r.owner == s.Owner || r.maybeExpired(d)),
+	case s.Op == history.Acquire && (r.owner == s.Owner || r.maybeGone(d)),
 		s.Op == history.Renew && r.owner == s.Owner && r.maybeLive(d):
 		return []row{r, vague}
 	case s.Op == history.Release && r.owner == s.Owner:
@@ -204,7 +246,7 @@ func (r row) applied(s Statement, d during, shown *history.Row) []row {
 	mine := r.owner == s.Owner
 	switch s.Op {
 	case history.Acquire:
-		if shown == nil || shown.Owner != s.Owner || !mine && !r.maybeExpired(d) || shown.Version <= r.token || !r.extends(s, d, shown) {
+		if shown == nil || shown.Owner != s.Owner || !mine && !r.maybeGone(d) || shown.Version <= r.token || !r.extends(s, d, shown) {
 			return nil
 		}
 		return []row{{owner: s.Owner, expires: shown.Expires, token: shown.Version}}
@@ -242,11 +284,11 @@ func (r row) refused(s Statement, d during, shown *history.Row) []row {
 	if shown == nil {
 		switch {
 		case s.Op == history.Break:
-			if r.owner == s.Owner && !r.maybeExpired(d) {
+			if r.owner == s.Owner && !r.maybeGone(d) {
 				return nil
 			}
 			return []row{r}
-		case r.owner != "" && !r.maybeExpired(d):
+		case !r.maybeGone(d):
 			return nil
 		}
 		return []row{{token: r.token}} // an expired row may be swept at any time

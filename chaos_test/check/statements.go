@@ -25,6 +25,11 @@ func (s Statement) done() bool { return s.Answered != never && s.Answer.Class ==
 // unclear reports that nobody knows whether it was applied.
 func (s Statement) unclear() bool { return s.Answered == never || s.Answer.Class == "unclear" }
 
+// refused reports a definite no.
+func (s Statement) refused() bool {
+	return s.Answered != never && (s.Answer.Class == "held" || s.Answer.Class == "lost" || s.Answer.Class == "not found")
+}
+
 // Statements returns what was sent to the store, in the order of the sends.
 func Statements(h history.History) []Statement {
 	var all []Statement

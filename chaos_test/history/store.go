@@ -26,6 +26,7 @@ func (s *Store) Unwrap() store.Store { return s.inner }
 // Acquire implements [store.Store].
 func (s *Store) Acquire(ctx context.Context, c store.Claim) (store.Lease, error) {
 	answered := s.sent(Acquire, c)
+	defer noteAPanic(func() { answered(store.Lease{}, errPanic) })
 	lease, err := s.inner.Acquire(ctx, c)
 	row := lease
 	if held, ok := errors.AsType[*store.HeldError](err); ok {
@@ -53,6 +54,11 @@ func (s *Store) batch(op string, claims []store.Claim, call func() ([]store.Resu
 	for i, c := range claims {
 		answered[i] = s.sent(op, c)
 	}
+	defer noteAPanic(func() {
+		for _, a := range answered {
+			a(store.Lease{}, errPanic)
+		}
+	})
 	results, err := call()
 	for i := range claims {
 		switch {
@@ -65,7 +71,17 @@ func (s *Store) batch(op string, claims []store.Claim, call func() ([]store.Resu
 	return results, err
 }
 
-// sent records a statement, and returns what records its answer. If the store panics there is none.
+var errPanic = &store.UnavailableError{Op: "chaos", Unclear: true}
+
+// noteAPanic calls note and goes on panicking. It is deferred.
+func noteAPanic(note func()) {
+	if p := recover(); p != nil {
+		note()
+		panic(p)
+	}
+}
+
+// sent records a statement, and returns what records its answer.
 func (s *Store) sent(op string, c store.Claim) func(store.Lease, error) {
 	e := Event{
 		Kind: Sent, Client: s.client, ID: s.rec.NextID(), Op: op, Name: c.Name, Owner: c.Owner, TTL: c.TTL,

@@ -1,0 +1,78 @@
+package chaos
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/aaravsoft/leasehold/chaos_test/check"
+	"github.com/aaravsoft/leasehold/chaos_test/history"
+)
+
+// variants are mistakes made on purpose, and the checkers that must see each.
+var variants = []struct {
+	flaw   flaw
+	work   float64 // as profile.work: what brings the mistake out
+	caught []string
+}{
+	{noMargin, 2, []string{check.OneHolder, check.Trust}},
+	{trustFromReply, 2, []string{check.OneHolder, check.Trust}},
+	{endsWithCall, 2, []string{check.OneHolder, check.Trust}},
+	{unlockLate, 0.5, []string{check.OneHolder}},
+	{burntAgain, 0.5, []string{check.OneHolder, check.Burnt}},
+	{renewAnyOwner, 2, []string{check.OneHolder, check.Linear}},
+	{renewRevives, 2, []string{check.Linear}},
+	{renewShortens, 2, []string{check.OneHolder, check.Linear}},
+	{releaseAnyOwner, 0.5, []string{check.OneHolder, check.Linear}},
+	{sweepBlindly, 0.5, []string{check.OneHolder, check.Linear}},
+	{tokenResets, 0.5, []string{check.Tokens, check.Fencing, check.Linear}},
+	{tokenEarly, 0.1, []string{check.Tokens, check.Linear}},
+	{breakDeletes, 0.5, []string{check.OneHolder, check.Linear}},
+}
+
+// flawedRun drives a flawed client on a flawed table; one of them is right.
+func flawedRun(t *testing.T, f flaw, work float64, seed uint64) (history.History, limits) {
+	p := usual()
+	p.breaks, p.quiet, p.work = 5*time.Second, 300*time.Millisecond, work
+	p.open = openFlawed(f)
+	return inBubble(t, p, seed, func() topology { return newLocking(f, p, seed) })
+}
+
+const (
+	right = 20  // seeds of the control, in which nothing is wrong
+	most  = 150 // seeds that a variant may need; the hardest needs ten on the average
+)
+
+func TestVariants(t *testing.T) {
+	t.Run("none", func(t *testing.T) {
+		for seed := range uint64(right) {
+			h, l := flawedRun(t, "", 0.1+float64(seed%3), seed)
+			for _, v := range judge(t, h, l) {
+				t.Error(v)
+			}
+		}
+	})
+	for _, v := range variants {
+		t.Run(string(v.flaw), func(t *testing.T) {
+			caught := map[string]int{}
+			seeds := 0
+			for seed := range uint64(most) {
+				seeds++
+				h, l := flawedRun(t, v.flaw, v.work, seed)
+				violations, _ := violations(h, l, time.Second) // an illegal history can take long to convict
+				for _, v := range violations {
+					caught[v.Check]++
+				}
+				if !slices.ContainsFunc(v.caught, func(c string) bool { return caught[c] == 0 }) {
+					break
+				}
+			}
+			t.Log(seeds, "seeds:", caught)
+			for _, c := range v.caught {
+				assert.NotZero(t, caught[c], c)
+			}
+		})
+	}
+}
