@@ -3,6 +3,9 @@ package chaos
 import (
 	"flag"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +14,7 @@ import (
 
 	"github.com/aaravsoft/leasehold/chaos_test/check"
 	"github.com/aaravsoft/leasehold/chaos_test/history"
+	"github.com/aaravsoft/leasehold/chaos_test/timeline"
 	"github.com/aaravsoft/leasehold/mutex"
 	"github.com/aaravsoft/leasehold/store/memory"
 )
@@ -18,6 +22,7 @@ import (
 var (
 	seedFlag     = flag.Uint64("chaos.seed", 1, "the first seed")
 	seedsFlag    = flag.Int("chaos.seeds", 20, "how many seeds, from the first")
+	htmlFlag     = flag.String("chaos.html", "", "draw the first run, or the first that fails, into this file")
 	durationFlag = flag.Duration("chaos.duration", 60*time.Second, "how long a run lasts, in its own time")
 )
 
@@ -72,15 +77,39 @@ func TestOneNode(t *testing.T) {
 						return topo
 					})
 					branches = append(branches, check.Branches(h), struck(topo))
-					for _, v := range judge(t, h, l) {
-						t.Error(v)
-					}
+					report(t, h, judge(t, h, l))
 				})
 			}
 			t.Logf("%d runs came to:\n%s", *seedsFlag, check.Count(branches...))
 			require.Empty(t, check.Missing(branches...), "never met: longer runs, more seeds, or a schedule that meets it")
 		})
 	}
+}
+
+// report fails the test for what was found, and draws it.
+func report(t *testing.T, h history.History, found []check.Violation) {
+	t.Helper()
+	for _, v := range found {
+		t.Error(v)
+	}
+	if len(found) == 0 && *htmlFlag == "" {
+		return
+	}
+	file := *htmlFlag
+	if file == "" {
+		file = filepath.Join(os.TempDir(), "chaos-"+strings.NewReplacer("/", "-", " ", "-").Replace(t.Name())+".html")
+	}
+	if len(found) == 0 {
+		if _, err := os.Stat(file); err == nil {
+			return // an earlier run is drawn there, and it may be one that has failed
+		}
+	}
+	f, err := os.Create(file)
+	require.NoError(t, err)
+	title := fmt.Sprintf("%s: go test ./chaos_test -run '%s' -chaos.seed %d -chaos.duration %v", t.Name(), t.Name(), *seedFlag, *durationFlag)
+	require.NoError(t, timeline.Write(f, title, h, found))
+	require.NoError(t, f.Close())
+	t.Logf("drawn in %s", file)
 }
 
 // inBubble drives a run in fake time.

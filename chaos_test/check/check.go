@@ -21,7 +21,7 @@ type Violation struct {
 }
 
 func (v Violation) String() string {
-	return fmt.Sprintf("%s at %v: %q: %s", v.Check, v.At, v.Name, v.Text)
+	return fmt.Sprintf("%s at %.4f s: %q: %s", v.Check, v.At.Seconds(), v.Name, v.Text)
 }
 
 // The checkers, as violations name them.
