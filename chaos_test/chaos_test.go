@@ -22,7 +22,7 @@ import (
 var (
 	seedFlag     = flag.Uint64("chaos.seed", 1, "the first seed")
 	seedsFlag    = flag.Int("chaos.seeds", 20, "how many seeds, from the first")
-	htmlFlag     = flag.String("chaos.html", "", "draw the first run, or the first that fails, into this file")
+	htmlFlag     = flag.String("chaos.html", "", "draw the last run into this file; a run that fails is drawn in any case")
 	durationFlag = flag.Duration("chaos.duration", 60*time.Second, "how long a run lasts, in its own time")
 )
 
@@ -77,7 +77,7 @@ func TestOneNode(t *testing.T) {
 						return topo
 					})
 					branches = append(branches, check.Branches(h), struck(topo))
-					report(t, h, judge(t, h, l))
+					report(t, command("TestOneNode/"+tables.name, seed), h, judge(t, h, l))
 				})
 			}
 			t.Logf("%d runs came to:\n%s", *seedsFlag, check.Count(branches...))
@@ -86,30 +86,34 @@ func TestOneNode(t *testing.T) {
 	}
 }
 
-// report fails the test for what was found, and draws it.
-func report(t *testing.T, h history.History, found []check.Violation) {
+// command runs one seed again.
+func command(test string, seed uint64) string {
+	return fmt.Sprintf("go test ./chaos_test -run '%s' -chaos.seed %d -chaos.seeds 1 -chaos.duration %v", test, seed, *durationFlag)
+}
+
+// report fails the test for what was found, and draws it; and what was not, if it is wanted. again is what runs it again.
+func report(t *testing.T, again string, h history.History, found []check.Violation) {
 	t.Helper()
 	for _, v := range found {
 		t.Error(v)
 	}
-	if len(found) == 0 && *htmlFlag == "" {
-		return
+	if len(found) > 0 || *htmlFlag != "" {
+		draw(t, again, h, found)
 	}
+}
+
+// draw writes the page of a run: into the file that was asked for, or into one of its own.
+func draw(t *testing.T, title string, h history.History, found []check.Violation) {
+	t.Helper()
 	file := *htmlFlag
 	if file == "" {
 		file = filepath.Join(os.TempDir(), "chaos-"+strings.NewReplacer("/", "-", " ", "-").Replace(t.Name())+".html")
 	}
-	if len(found) == 0 {
-		if _, err := os.Stat(file); err == nil {
-			return // an earlier run is drawn there, and it may be one that has failed
-		}
-	}
 	f, err := os.Create(file)
 	require.NoError(t, err)
-	title := fmt.Sprintf("%s: go test ./chaos_test -run '%s' -chaos.seed %d -chaos.duration %v", t.Name(), t.Name(), *seedFlag, *durationFlag)
+	defer f.Close()
 	require.NoError(t, timeline.Write(f, title, h, found))
-	require.NoError(t, f.Close())
-	t.Logf("drawn in %s", file)
+	t.Logf("drawn in %s: %s", file, title)
 }
 
 // inBubble drives a run in fake time.

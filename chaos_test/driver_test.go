@@ -74,7 +74,7 @@ const prober = "end"
 // drive runs a profile on a topology, and returns the record. It can be used in a bubble: all that it starts has ended when it
 // returns.
 func drive(p profile, seed uint64, topo topology) (history.History, error) {
-	r := &run{profile: p, seed: seed, topology: topo, start: time.Now(), resource: resource{greatest: map[string]uint64{}}}
+	r := &run{profile: p, seed: seed, topology: topo, start: time.Now(), resource: &register{greatest: map[string]uint64{}}}
 	r.rec = history.NewRecorder(func() time.Duration { return time.Since(r.start) }, nil)
 	for i := range p.clients {
 		c, err := history.NewClient(r.rec, fmt.Sprintf("c%d", i), topo.store(i), p.open)
@@ -132,27 +132,21 @@ func (r *run) work(ctx context.Context, c *history.Client, rng *rand.Rand) {
 	for ctx.Err() == nil {
 		name, ttl := fmt.Sprintf("lock-%d", rng.IntN(r.names)), r.ttls[rng.IntN(len(r.ttls))]
 		wait := []time.Duration{0, ttl / 2, 3 * ttl, 10 * ttl}[rng.IntN(4)]
-		g, err := r.lock(ctx, c, rng, name, ttl, wait)
-		if err == nil {
-			r.hold(g, rng, ttl)
-		}
+		r.lock(ctx, c, rng, name, ttl, wait)
 		pause(ctx, time.Duration(rng.Int64N(int64(ttl/8))))
 	}
 }
 
-// lock now and then has the caller lose patience in the middle.
-func (r *run) lock(ctx context.Context, c *history.Client, rng *rand.Rand, name string, ttl, wait time.Duration) (*history.Guard, error) {
-	if rng.IntN(10) > 0 {
-		return c.Lock(context.WithoutCancel(ctx), name, ttl, wait)
+// lock now and then has the caller lose patience in the middle: of the wait, or of the work.
+func (r *run) lock(ctx context.Context, c *history.Client, rng *rand.Rand, name string, ttl, wait time.Duration) {
+	if rng.IntN(10) == 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(rng.Int64N(int64(3*ttl))))
+		defer cancel()
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Duration(rng.Int64N(int64(3*ttl))))
-	defer cancel()
-	g, err := c.Lock(ctx, name, ttl, wait)
-	if err != nil {
-		return nil, err
+	if g, err := c.Lock(ctx, name, ttl, wait); err == nil {
+		r.hold(g, rng, ttl)
 	}
-	r.hold(g, rng, ttl)
-	return g, context.Canceled // it is over
 }
 
 // hold works under a lock, most of the time as one should: until the work is done or the context ends.
@@ -206,7 +200,7 @@ func (r *run) operate(ctx context.Context, inspector store.Inspector, rng *rand.
 	}
 }
 
-// finish closes the clients, and asks for every lock.
+// finish closes the clients.
 func (r *run) finish() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
@@ -215,7 +209,12 @@ func (r *run) finish() error {
 			return fmt.Errorf("a client does not close: %w", err)
 		}
 	}
-	end, err := history.NewClient(r.rec, prober, r.topology.store(0), r.open)
+	return r.probe(ctx, r.topology.store(0))
+}
+
+// probe asks for every lock.
+func (r *run) probe(ctx context.Context, st store.Store) error {
+	end, err := history.NewClient(r.rec, prober, st, r.open)
 	if err != nil {
 		return err
 	}
@@ -231,12 +230,15 @@ func (r *run) finish() error {
 }
 
 // resource is something that a lock protects, which remembers the greatest token it has seen.
-type resource struct {
+type resource interface{ write(g *history.Guard) }
+
+// register is a resource of this process.
+type register struct {
 	mu       sync.Mutex
 	greatest map[string]uint64
 }
 
-func (r *resource) write(g *history.Guard) {
+func (r *register) write(g *history.Guard) {
 	r.mu.Lock() // over the recording, too: the record has the order of the writes
 	defer r.mu.Unlock()
 	name := g.Name()

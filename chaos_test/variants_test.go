@@ -1,11 +1,15 @@
 package chaos
 
 import (
+	"fmt"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/aaravsoft/leasehold/chaos_test/check"
 	"github.com/aaravsoft/leasehold/chaos_test/history"
@@ -49,30 +53,38 @@ func TestVariants(t *testing.T) {
 	t.Run("none", func(t *testing.T) {
 		for seed := range uint64(right) {
 			h, l := flawedRun(t, "", 0.1+float64(seed%3), seed)
-			for _, v := range judge(t, h, l) {
-				t.Error(v)
-			}
+			report(t, "go test ./chaos_test -run TestVariants/none", h, judge(t, h, l))
 		}
 	})
 	for _, v := range variants {
 		t.Run(string(v.flaw), func(t *testing.T) {
-			caught := map[string]int{}
-			seeds := 0
-			for seed := range uint64(most) {
-				seeds++
-				h, l := flawedRun(t, v.flaw, v.work, seed)
-				violations, _ := violations(h, l, time.Second) // an illegal history can take long to convict
-				for _, v := range violations {
-					caught[v.Check]++
+			caught, seeds := map[string]int{}, 0
+			for ; seeds < most; seeds++ {
+				h, l := flawedRun(t, v.flaw, v.work, uint64(seeds))
+				found, _ := violations(h, l, time.Second) // an illegal history can take long to convict
+				for _, f := range found {
+					caught[f.Check]++
 				}
 				if !slices.ContainsFunc(v.caught, func(c string) bool { return caught[c] == 0 }) {
+					if *htmlFlag != "" {
+						draw(t, string(v.flaw), h, found)
+					}
 					break
 				}
 			}
-			t.Log(seeds, "seeds:", caught)
+			t.Log(seeds+1, "seeds:", caught)
 			for _, c := range v.caught {
 				assert.NotZero(t, caught[c], c)
 			}
 		})
+	}
+}
+
+// TestReadme holds the table of the README against the one that is tested.
+func TestReadme(t *testing.T) {
+	text, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	for _, v := range variants {
+		assert.Contains(t, string(text), fmt.Sprintf("| %s | %s |", v.flaw, strings.Join(v.caught, ", ")))
 	}
 }

@@ -45,6 +45,9 @@ const (
 	Heal  Kind = "heal"  // ends
 )
 
+// Killed is the Detail of a fault after which its client is gone for good.
+const Killed = "killed"
+
 // The classes of outcomes that are not those of package store.
 const (
 	Stale = "stale"
@@ -150,29 +153,33 @@ type History struct {
 	Events []Event `json:"events"` // by time
 }
 
-// Read reads the lines that recorders have written, of one process or of several one after the other. A last line that was
-// cut off, by a kill, is left out.
-func Read(readers ...io.Reader) (History, error) {
+// Read reads the lines that a recorder has written. A last line that was cut off, by a kill, is left out.
+func Read(r io.Reader) (History, error) {
 	var h History
-	for _, r := range readers {
-		lines := bufio.NewReader(r)
-		for {
-			line, err := lines.ReadBytes('\n')
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			if err != nil {
-				return h, err
-			}
-			var e Event
-			if err := json.Unmarshal(line, &e); err != nil {
-				return h, fmt.Errorf("history: %w in %q", err, line)
-			}
-			h.Events = append(h.Events, e)
+	for lines := bufio.NewReader(r); ; {
+		line, err := lines.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return h, nil
 		}
+		if err != nil {
+			return h, err
+		}
+		var e Event
+		if err := json.Unmarshal(line, &e); err != nil {
+			return h, fmt.Errorf("history: %w in %q", err, line)
+		}
+		h.Events = append(h.Events, e)
+	}
+}
+
+// Merge makes one history of those of several recorders that shared a clock.
+func Merge(histories ...History) History {
+	var h History
+	for _, one := range histories {
+		h.Events = append(h.Events, one.Events...)
 	}
 	slices.SortStableFunc(h.Events, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
-	return h, nil
+	return h
 }
 
 // End returns the time of the last event.

@@ -59,6 +59,11 @@ func callsOf(h history.History) map[string][]*call {
 
 // client draws a client's lane: as many rows as it has calls at one time.
 func (p *picture) client(name string, calls []*call, faults []window) {
+	for _, w := range faults {
+		if w.Detail == history.Killed {
+			p.gone[name] = w.At
+		}
+	}
 	var rows []time.Duration // until when each is taken
 	place := make([]int, len(calls))
 	for i, c := range calls {
@@ -132,7 +137,9 @@ func (p *picture) call(c *call, y float64) {
 			p.write(e, y)
 		}
 	}
-	if class != "" {
+	if gone, killed := p.gone[c.Client]; killed {
+		bar(max(from, gone), "its process was killed")
+	} else if class != "" {
 		bar(p.end, "until the end of the record")
 	}
 	for _, s := range c.statements {

@@ -79,7 +79,8 @@ type picture struct {
 	Focus         string  // the name that the first violation is about
 	Start         float64 // what is to be seen first
 
-	end time.Duration
+	end  time.Duration
+	gone map[string]time.Duration // when a client was killed
 }
 
 // PerSecond and Letter are for the page's own arithmetic.
@@ -91,7 +92,7 @@ func (*picture) Letter() float64 { return letter }
 func x(at time.Duration) float64 { return math.Round(at.Seconds()*perSecond*10) / 10 }
 
 func draw(title string, h history.History, found []check.Violation) *picture {
-	p := &picture{Title: title, end: h.End(), Top: axisHeight, Height: axisHeight}
+	p := &picture{Title: title, end: h.End(), gone: map[string]time.Duration{}, Top: axisHeight, Height: axisHeight}
 	p.Width = x(p.end) + perSecond/2
 	faults := windows(h)
 	p.everybody(faults)
