@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/aaravsoft/leasehold/chaos_test/check"
@@ -21,7 +22,7 @@ import (
 
 var (
 	seedFlag     = flag.Uint64("chaos.seed", 1, "the first seed")
-	seedsFlag    = flag.Int("chaos.seeds", 20, "how many seeds, from the first")
+	seedsFlag    = flag.Int("chaos.seeds", 10, "how many seeds, from the first")
 	htmlFlag     = flag.String("chaos.html", "", "draw the last run into this file; a run that fails is drawn in any case")
 	durationFlag = flag.Duration("chaos.duration", 60*time.Second, "how long a run lasts, in its own time")
 )
@@ -68,7 +69,7 @@ func TestOneNode(t *testing.T) {
 	} {
 		t.Run(tables.name, func(t *testing.T) {
 			var branches []map[string]int
-			for seed := *seedFlag; seed < *seedFlag+uint64(*seedsFlag); seed++ {
+			for seed := *seedFlag; more(seed, branches); seed++ {
 				t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 					p := usual()
 					var topo *oneNode
@@ -80,8 +81,7 @@ func TestOneNode(t *testing.T) {
 					report(t, command("TestOneNode/"+tables.name, seed), h, judge(t, h, l))
 				})
 			}
-			t.Logf("%d runs came to:\n%s", *seedsFlag, check.Count(branches...))
-			require.Empty(t, check.Missing(branches...), "never met: longer runs, more seeds, or a schedule that meets it")
+			sometimes(t, branches)
 		})
 	}
 }
@@ -114,6 +114,24 @@ func draw(t *testing.T, title string, h history.History, found []check.Violation
 	defer f.Close()
 	require.NoError(t, timeline.Write(f, title, h, found))
 	t.Logf("drawn in %s: %s", file, title)
+}
+
+// patience is how many times as many seeds may be needed until each rare branch was met.
+const patience = 10
+
+// more says whether another seed is to be run: until as many were as are wanted, and until each branch was met.
+func more(seed uint64, branches []map[string]int) bool {
+	n := int(seed - *seedFlag)
+	return n < *seedsFlag || *seedsFlag > 1 && n < *seedsFlag*patience && len(check.Missing(branches...)) > 0
+}
+
+// sometimes insists that several runs together have met every branch.
+func sometimes(t *testing.T, branches []map[string]int) {
+	t.Helper()
+	t.Logf("%d runs came to:\n%s", len(branches)/2, check.Count(branches...))
+	if *seedsFlag > 1 && !t.Failed() {
+		assert.Empty(t, check.Missing(branches...), "never met: nothing here has tested it")
+	}
 }
 
 // inBubble drives a run in fake time.

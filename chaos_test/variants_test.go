@@ -45,7 +45,7 @@ func flawedRun(t *testing.T, f flaw, work float64, seed uint64) (history.History
 }
 
 const (
-	right = 20  // seeds of the control, in which nothing is wrong
+	right = 10  // seeds of the control, in which nothing is wrong
 	most  = 150 // seeds that a variant may need; the hardest needs ten on the average
 )
 
