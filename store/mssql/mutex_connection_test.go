@@ -33,6 +33,7 @@ func numbers(err error) (list []int32) {
 
 // TestRoundTrips counts the requests that the server reads.
 func TestRoundTrips(t *testing.T) {
+	t.Parallel()
 	sim := server(t)
 	st := ready(t, sim)
 	locks := client(t, st, steady)
@@ -82,6 +83,7 @@ func TestRoundTrips(t *testing.T) {
 
 // TestThousandGuards counts the renewals of a client that holds a thousand locks.
 func TestThousandGuards(t *testing.T) {
+	t.Parallel()
 	sim := server(t)
 	locks := client(t, ready(t, sim), mutex.Config{TTL: 6 * time.Second, Renew: 2 * time.Second})
 	var held [1000]*mutex.Guard
@@ -113,6 +115,7 @@ func TestThousandGuards(t *testing.T) {
 
 // TestPools is about pools that the application has made.
 func TestPools(t *testing.T) {
+	t.Parallel()
 	t.Run("CON-03 a pool of one", func(t *testing.T) {
 		t.Parallel()
 		sim := server(t)
@@ -213,6 +216,7 @@ func TestPools(t *testing.T) {
 
 // TestOutages are those that end by themselves.
 func TestOutages(t *testing.T) {
+	t.Parallel()
 	t.Run("CON-04 a server restarts with many idle connections", func(t *testing.T) {
 		t.Parallel()
 		sim := server(t)

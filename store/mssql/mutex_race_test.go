@@ -35,6 +35,7 @@ func gone(t *testing.T, st *mssql.Store, name string) {
 // TestUnclear is rule 6: what may have been applied, or may be applied later, never becomes an orphan, and never a guard
 // of somebody who has given up.
 func TestUnclear(t *testing.T) {
+	t.Parallel()
 	t.Run("ACQ-02 cancelled in flight, executed later", func(t *testing.T) {
 		t.Parallel()
 		sim := server(t)
@@ -121,6 +122,7 @@ func inserted(t *testing.T, sim *mssqlsim.Server, letGo func()) {
 // comes and goes. The token of the late one must still be greater. That the number it had drawn first is smaller is shown
 // by the engine's own tests.
 func TestTokenRace(t *testing.T) {
+	t.Parallel()
 	for name, statement := range map[string]string{
 		"of two insertions": "INSERT INTO [lease].[Leases]",
 		"of two takeovers":  "UPDATE [lease].[Leases] SET OwnerInstanceId",
