@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
@@ -24,7 +25,7 @@ var (
 	seedFlag     = flag.Uint64("chaos.seed", 1, "the first seed")
 	seedsFlag    = flag.Int("chaos.seeds", 10, "how many seeds, from the first")
 	htmlFlag     = flag.String("chaos.html", "", "draw the last run into this file; a run that fails is drawn in any case")
-	durationFlag = flag.Duration("chaos.duration", 60*time.Second, "how long a run lasts, in its own time")
+	durationFlag = flag.Duration("chaos.duration", 0, "how long a run lasts, in its own time (default 60s of fake time, 5s of real time)")
 )
 
 // usual is a service on a bad day.
@@ -32,7 +33,7 @@ func usual() profile {
 	return profile{
 		clients: 4, workers: 2, names: 2,
 		ttls:     []time.Duration{600 * time.Millisecond, 1500 * time.Millisecond, 4 * time.Second},
-		duration: *durationFlag, quiet: 700 * time.Millisecond, work: 0.5, breaks: 15 * time.Second,
+		duration: cmp.Or(*durationFlag, time.Minute), margin: margin, quiet: 700 * time.Millisecond, work: 0.5, breaks: 15 * time.Second,
 		open: history.Mutex(mutex.Config{}),
 	}
 }
@@ -41,20 +42,20 @@ func usual() profile {
 func margin(ttl time.Duration) time.Duration { return max(ttl/10, 50*time.Millisecond) }
 
 // judge runs all checkers, and insists that they come to a judgement.
-func judge(t *testing.T, h history.History, l limits) []check.Violation {
-	all, undecided := violations(h, l, 20*time.Second)
+func judge(t *testing.T, h history.History, p profile, l limits) []check.Violation {
+	all, undecided := violations(h, p, l, 20*time.Second)
 	require.Empty(t, undecided, "the histories of these names took too long to check")
 	return all
 }
 
-func violations(h history.History, l limits, limit time.Duration) (all []check.Violation, undecided []string) {
+func violations(h history.History, p profile, l limits, limit time.Duration) (all []check.Violation, undecided []string) {
 	all = append(all, check.Overlaps(h, l.overlap)...)
 	all = append(all, check.TokensGrow(h)...)
 	all = append(all, check.StaleWrites(h)...)
 	all = append(all, check.FreeAgain(h, prober)...)
 	all = append(all, check.OrphanRows(h, l.late, 2*l.clock.Skew)...)
 	all = append(all, check.BurntIDs(h)...)
-	all = append(all, check.TrustEnds(h, margin, l.timers)...)
+	all = append(all, check.TrustEnds(h, p.margin, l.timers)...)
 	odd, undecided := check.Linearizable(h, l.clock, l.late, limit)
 	return append(all, odd...), undecided
 }
@@ -78,7 +79,7 @@ func TestOneNode(t *testing.T) {
 						return topo
 					})
 					branches = append(branches, check.Branches(h), struck(topo))
-					report(t, command("TestOneNode/"+tables.name, seed), h, judge(t, h, l))
+					report(t, command("TestOneNode/"+tables.name, p, seed), h, judge(t, h, p, l))
 				})
 			}
 			sometimes(t, branches)
@@ -87,8 +88,8 @@ func TestOneNode(t *testing.T) {
 }
 
 // command runs one seed again.
-func command(test string, seed uint64) string {
-	return fmt.Sprintf("go test ./chaos_test -run '%s' -chaos.seed %d -chaos.seeds 1 -chaos.duration %v", test, seed, *durationFlag)
+func command(test string, p profile, seed uint64) string {
+	return fmt.Sprintf("go test ./chaos_test -run '%s' -chaos.seed %d -chaos.seeds 1 -chaos.duration %v", test, seed, p.duration)
 }
 
 // report fails the test for what was found, and draws it; and what was not, if it is wanted. again is what runs it again.

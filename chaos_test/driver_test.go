@@ -17,9 +17,10 @@ type profile struct {
 	clients, workers, names int
 	ttls                    []time.Duration
 	duration                time.Duration
-	quiet                   time.Duration // between two faults, on the average
-	work                    float64       // how long a lock is held, in TTLs, on the average
-	breaks                  time.Duration // between two breaks by an operator; zero: none
+	quiet                   time.Duration                         // between two faults, on the average
+	work                    float64                               // how long a lock is held, in TTLs, on the average
+	breaks                  time.Duration                         // between two breaks by an operator; zero: none
+	margin                  func(ttl time.Duration) time.Duration // the client's
 	open                    func(store.Store, history.Observer) (history.Locker, error)
 }
 
@@ -37,12 +38,16 @@ func schedule(seed uint64, p profile, faults []fault) []window {
 	var all []window
 	busy := make([]time.Duration, p.clients) // until when each client has a fault
 	var shared time.Duration                 // likewise for everybody
+	var deck []int                           // faults are dealt like cards, so that each comes up
 	for at := time.Duration(0); ; {
 		at += time.Duration(rng.ExpFloat64() * float64(p.quiet))
 		if at >= p.duration {
 			return all
 		}
-		w := window{from: at, fault: rng.IntN(len(faults)), client: rng.IntN(p.clients), seed: rng.Uint64()}
+		if len(deck) == 0 {
+			deck = rng.Perm(len(faults))
+		}
+		w := window{from: at, fault: deck[0], client: rng.IntN(p.clients), seed: rng.Uint64()}
 		f := faults[w.fault]
 		w.to = at + time.Duration(float64(f.longest)*(0.02+0.98*rng.Float64()*rng.Float64())) // mostly short
 		free := &busy[w.client]
@@ -50,8 +55,9 @@ func schedule(seed uint64, p profile, faults []fault) []window {
 			free, w.client = &shared, -1
 		}
 		if *free > at {
-			continue
+			continue // this one is still wanted
 		}
+		deck = deck[1:]
 		*free = w.to
 		all = append(all, w)
 	}
@@ -92,8 +98,8 @@ func drive(p profile, seed uint64, topo topology) (history.History, error) {
 			all.Go(func() { r.work(ctx, c, rng) })
 		}
 	}
-	if inspector, ok := store.As[store.Inspector](topo.store(0)); ok && p.breaks > 0 {
-		all.Go(func() { r.operate(ctx, inspector, rand.New(rand.NewPCG(seed, 2))) })
+	if p.breaks > 0 {
+		all.Go(func() { r.operate(ctx, topo.inspector(), rand.New(rand.NewPCG(seed, 2))) })
 	}
 	r.strike()
 	all.Wait()

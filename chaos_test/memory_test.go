@@ -26,8 +26,9 @@ type oneNode struct {
 	skew  time.Duration
 	extra []fault // what else can be done to the table
 
+	tally tally
+
 	mu      sync.Mutex
-	hit     map[string]int
 	skewers int // who wants the clock ahead
 }
 
@@ -36,7 +37,7 @@ const skew = 30 * time.Millisecond
 
 // newOneNode returns a topology around a table.
 func newOneNode(t table, seed uint64, clients int) *oneNode {
-	n := &oneNode{table: t, hit: map[string]int{}, start: time.Now(), skew: skew}
+	n := &oneNode{table: t, start: time.Now(), skew: skew}
 	for i := range clients {
 		net := &line{inner: t, rng: rand.New(rand.NewPCG(seed, uint64(i)))}
 		n.nets = append(n.nets, faultstore.Wrap(net))
@@ -45,6 +46,8 @@ func newOneNode(t table, seed uint64, clients int) *oneNode {
 }
 
 func (n *oneNode) store(i int) store.Store { return n.nets[i] }
+
+func (n *oneNode) inspector() store.Inspector { return n.table }
 
 func (n *oneNode) limits() limits {
 	return limits{clock: check.Clock{Start: n.start, Skew: n.skew}}
@@ -80,7 +83,7 @@ func (n *oneNode) faults() []fault {
 			// A failover to a node whose clock is ahead, and back.
 			name: "clock ahead", scope: everybody, longest: 4 * time.Second,
 			begin: func(*rand.Rand, int) func() { return n.ahead() },
-			hits:  func() int { return n.count("clock ahead", 0) },
+			hits:  n.tally.of("clock ahead"),
 		},
 		{
 			name: "clock ahead, and cut off", longest: 5 * time.Second,
@@ -93,14 +96,14 @@ func (n *oneNode) faults() []fault {
 					n.nets[client].Clear()
 				}
 			},
-			hits: func() int { return n.count("clock ahead", 0) },
+			hits: n.tally.of("clock ahead"),
 		},
 	}, n.extra...)
 }
 
 // ahead puts the node's clock ahead, until the last who wanted it calls back.
 func (n *oneNode) ahead() (back func()) {
-	n.count("clock ahead", 1)
+	n.tally.add("clock ahead", 1)
 	want := func(more, step int) {
 		n.mu.Lock()
 		defer n.mu.Unlock()
@@ -135,21 +138,13 @@ func (n *oneNode) network(name string, longest time.Duration, draw func(*rand.Ra
 				net.Add(f)
 			}
 			return func() {
-				n.count(name, net.Hits()-before)
+				n.tally.add(name, net.Hits()-before)
 				net.Clear()
 				net.Free()
 			}
 		},
-		hits: func() int { return n.count(name, 0) },
+		hits: n.tally.of(name),
 	}
-}
-
-// count adds to what a fault has struck, and returns the sum.
-func (n *oneNode) count(name string, hits int) int {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.hit[name] += hits
-	return n.hit[name]
 }
 
 func (n *oneNode) settle() {

@@ -14,6 +14,8 @@ import (
 type topology interface {
 	// store returns what client i talks to. Every client has a network of its own.
 	store(i int) store.Store
+	// inspector is what an operator uses.
+	inspector() store.Inspector
 	// faults are what the schedule may do. Their order is part of a seed's meaning.
 	faults() []fault
 	// limits are what its documentation promises, and what the checkers may assume.
@@ -47,6 +49,30 @@ type limits struct {
 	late    time.Duration // how long after an unclear answer the statement may still be executed
 	clock   check.Clock
 	timers  time.Duration // how late a timer may be
+}
+
+// tally counts what faults have struck.
+type tally struct {
+	mu  sync.Mutex
+	hit map[string]int
+}
+
+func (t *tally) add(fault string, hits int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.hit == nil {
+		t.hit = map[string]int{}
+	}
+	t.hit[fault] += hits
+}
+
+// of is a fault's hits.
+func (t *tally) of(fault string) func() int {
+	return func() int {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		return t.hit[fault]
+	}
 }
 
 // line is a network that only takes time. Without it, fake time would put what depends on each other into one moment.

@@ -37,11 +37,12 @@ var variants = []struct {
 }
 
 // flawedRun drives a flawed client on a flawed table; one of them is right.
-func flawedRun(t *testing.T, f flaw, work float64, seed uint64) (history.History, limits) {
+func flawedRun(t *testing.T, f flaw, work float64, seed uint64) (history.History, profile, limits) {
 	p := usual()
 	p.breaks, p.quiet, p.work = 5*time.Second, 300*time.Millisecond, work
 	p.open = openFlawed(f)
-	return inBubble(t, p, seed, func() topology { return newLocking(f, p, seed) })
+	h, l := inBubble(t, p, seed, func() topology { return newLocking(f, p, seed) })
+	return h, p, l
 }
 
 const (
@@ -52,16 +53,16 @@ const (
 func TestVariants(t *testing.T) {
 	t.Run("none", func(t *testing.T) {
 		for seed := range uint64(right) {
-			h, l := flawedRun(t, "", 0.1+float64(seed%3), seed)
-			report(t, "go test ./chaos_test -run TestVariants/none", h, judge(t, h, l))
+			h, p, l := flawedRun(t, "", 0.1+float64(seed%3), seed)
+			report(t, "go test ./chaos_test -run TestVariants/none", h, judge(t, h, p, l))
 		}
 	})
 	for _, v := range variants {
 		t.Run(string(v.flaw), func(t *testing.T) {
 			caught, seeds := map[string]int{}, 0
 			for ; seeds < most; seeds++ {
-				h, l := flawedRun(t, v.flaw, v.work, uint64(seeds))
-				found, _ := violations(h, l, time.Second) // an illegal history can take long to convict
+				h, p, l := flawedRun(t, v.flaw, v.work, uint64(seeds))
+				found, _ := violations(h, p, l, time.Second) // an illegal history can take long to convict
 				for _, f := range found {
 					caught[f.Check]++
 				}

@@ -237,9 +237,14 @@ func (r row) unclear(s Statement, d during) []row {
 		return []row{r, vague}
 	case s.Op == history.Release && r.owner == s.Owner:
 		return []row{r, {token: r.token}}
+	case s.Op == history.Break && r.owner == s.Owner && r.maybeLive(d):
+		return []row{r, {owner: unknownBroken, expires: r.expires, vague: r.vague, token: r.token}}
 	}
 	return []row{r}
 }
+
+// unknownBroken is the owner that an unclear break may have left.
+const unknownBroken = "broken/?"
 
 // applied is a success.
 func (r row) applied(s Statement, d during, shown *history.Row) []row {
@@ -292,6 +297,9 @@ func (r row) refused(s Statement, d during, shown *history.Row) []row {
 			return nil
 		}
 		return []row{{token: r.token}} // an expired row may be swept at any time
+	}
+	if r.owner == unknownBroken && strings.HasPrefix(shown.Owner, "broken/") {
+		r.owner = shown.Owner
 	}
 	if shown.Owner != r.owner || !r.vague && !r.expires.Equal(shown.Expires) {
 		return nil
