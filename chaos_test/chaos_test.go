@@ -96,11 +96,23 @@ func command(test string, p profile, seed uint64) string {
 func report(t *testing.T, again string, h history.History, found []check.Violation) {
 	t.Helper()
 	for _, v := range found {
-		t.Error(v)
+		t.Errorf("%v\n%s", v, around(h, v))
 	}
 	if len(found) > 0 || *htmlFlag != "" {
 		draw(t, again, h, found)
 	}
+}
+
+// around is what was recorded of a lock shortly before and after a violation.
+func around(h history.History, v check.Violation) string {
+	const near, most = 300 * time.Millisecond, 60
+	var lines []string
+	for _, e := range h.Events {
+		if e.Name == v.Name && e.At > v.At-near && e.At < max(v.At, v.Until)+near/3 {
+			lines = append(lines, e.String())
+		}
+	}
+	return strings.Join(lines[:min(len(lines), most)], "\n")
 }
 
 // draw writes the page of a run: into the file that was asked for, or into one of its own.

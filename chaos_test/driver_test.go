@@ -106,7 +106,9 @@ func drive(p profile, seed uint64, topo topology) (history.History, error) {
 	topo.settle()
 	err := r.finish()
 	topo.close()
-	return r.rec.History(), err
+	h := r.rec.History()
+	h.Start = r.start
+	return h, err
 }
 
 // strike carries the schedule out.

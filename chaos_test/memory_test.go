@@ -22,7 +22,6 @@ type table interface {
 type oneNode struct {
 	table table
 	nets  []*faultstore.Store
-	start time.Time
 	skew  time.Duration
 	extra []fault // what else can be done to the table
 
@@ -37,7 +36,7 @@ const skew = 30 * time.Millisecond
 
 // newOneNode returns a topology around a table.
 func newOneNode(t table, seed uint64, clients int) *oneNode {
-	n := &oneNode{table: t, start: time.Now(), skew: skew}
+	n := &oneNode{table: t, skew: skew}
 	for i := range clients {
 		net := &line{inner: t, rng: rand.New(rand.NewPCG(seed, uint64(i)))}
 		n.nets = append(n.nets, faultstore.Wrap(net))
@@ -50,7 +49,7 @@ func (n *oneNode) store(i int) store.Store { return n.nets[i] }
 func (n *oneNode) inspector() store.Inspector { return n.table }
 
 func (n *oneNode) limits() limits {
-	return limits{clock: check.Clock{Start: n.start, Skew: n.skew}}
+	return limits{clock: check.Clock{Skew: n.skew}}
 }
 
 var errNetwork = errors.New("the network is broken")

@@ -223,6 +223,7 @@ func TestProcesses(t *testing.T) {
 		r := &run{profile: p, rec: h.rec}
 		require.NoError(t, r.probe(context.Background(), st))
 		record := h.record()
+		record.Start = wall
 
 		all := check.Overlaps(record, 0, pauses(record)...)
 		all = append(all, check.TokensGrow(record)...)
@@ -231,7 +232,7 @@ func TestProcesses(t *testing.T) {
 		all = append(all, check.OrphanRows(record, 0, 50*time.Millisecond)...)
 		all = append(all, check.BurntIDs(record)...)
 		all = append(all, check.TrustEnds(record, func(time.Duration) time.Duration { return processMargin }, 200*time.Millisecond, pauses(record)...)...)
-		odd, undecided := check.Linearizable(record, check.Clock{Start: wall, Skew: 50 * time.Millisecond, Grain: time.Millisecond}, 0, 10*time.Second)
+		odd, undecided := check.Linearizable(record, check.Clock{Skew: 50 * time.Millisecond, Grain: time.Millisecond}, 0, 10*time.Second)
 		require.Empty(t, undecided)
 		report(t, "go test ./chaos_test -run TestProcesses", record, append(all, odd...))
 

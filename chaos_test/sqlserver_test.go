@@ -5,7 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"math/rand/v2"
-	"sync"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,7 +28,6 @@ type sqlServer struct {
 	stores []*mssql.Store
 	admin  *mssql.Store // the operator's
 	db     *sql.DB      // of somebody who locks rows
-	start  time.Time
 	tally  tally
 }
 
@@ -46,7 +45,7 @@ func inRealTime() profile {
 }
 
 func newSQLServer(t *testing.T, clients int) *sqlServer {
-	s := &sqlServer{sim: mssqlsim.New(mssqlsim.Options{}), start: time.Now()}
+	s := &sqlServer{sim: mssqlsim.New(mssqlsim.Options{})}
 	open := func(app string) *mssql.Store {
 		st, err := mssql.Open(s.sim.DSN("app name="+app), mssql.Config{})
 		require.NoError(t, err)
@@ -75,7 +74,7 @@ const longest = 1500 * time.Millisecond
 func (s *sqlServer) limits() limits {
 	return limits{
 		late: 2 * longest, timers: 200 * time.Millisecond,
-		clock: check.Clock{Start: s.start, Skew: skew + 20*time.Millisecond, Grain: 2 * time.Millisecond},
+		clock: check.Clock{Skew: skew + 20*time.Millisecond, Grain: 2 * time.Millisecond},
 	}
 }
 
@@ -199,26 +198,40 @@ func (s *sqlServer) close() {
 }
 
 func TestSQLServer(t *testing.T) {
-	seeds := min(*seedsFlag, 3)
-	if *durationFlag != 0 {
-		seeds = *seedsFlag
+	inParallel(t, inRealTime(), func(t *testing.T, p profile, _ uint64) topology { return newSQLServer(t, p.clients) })
+}
+
+// inParallel drives runs in real time, which mostly wait, beside each other; and judges them afterwards, for that takes
+// processors away from timers.
+func inParallel(t *testing.T, p profile, open func(t *testing.T, p profile, seed uint64) topology) {
+	seeds := uint64(*seedsFlag)
+	if *durationFlag == 0 {
+		seeds = min(seeds, 3) // the short run
 	}
-	var mu sync.Mutex
-	var branches []map[string]int
-	t.Run("run", func(t *testing.T) {
-		for seed := *seedFlag; seed < *seedFlag+uint64(seeds); seed++ {
-			t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
-				t.Parallel() // they mostly wait
-				p := inRealTime()
-				topo := newSQLServer(t, p.clients)
-				h, err := drive(p, seed, topo)
-				require.NoError(t, err)
-				mu.Lock()
-				branches = append(branches, check.Branches(h), struck(topo))
-				mu.Unlock()
-				report(t, command("TestSQLServer", p, seed), h, judge(t, h, p, topo.limits()))
+	type result struct {
+		history  history.History
+		topology topology
+		err      error
+	}
+	results := make([]result, seeds)
+	t.Run("drive", func(t *testing.T) {
+		for i := range results {
+			t.Run(fmt.Sprintf("seed %d", *seedFlag+uint64(i)), func(t *testing.T) {
+				t.Parallel()
+				r := &results[i]
+				r.topology = open(t, p, *seedFlag+uint64(i))
+				r.history, r.err = drive(p, *seedFlag+uint64(i), r.topology)
 			})
 		}
 	})
+	var branches []map[string]int
+	for i, r := range results {
+		seed := *seedFlag + uint64(i)
+		t.Run(fmt.Sprintf("judge seed %d", seed), func(t *testing.T) {
+			require.NoError(t, r.err)
+			branches = append(branches, check.Branches(r.history), struck(r.topology))
+			report(t, command(strings.Split(t.Name(), "/")[0], p, seed), r.history, judge(t, r.history, p, r.topology.limits()))
+		})
+	}
 	t.Logf("%d runs came to:\n%s", seeds, check.Count(branches...))
 }

@@ -46,7 +46,7 @@ const (
 // limits of a topology.
 type limits struct {
 	overlap time.Duration // the longest that two guards of one name may be live together
-	late    time.Duration // how long after an unclear answer the statement may still be executed
+	late    time.Duration // how long an abandoned statement may still be executed
 	clock   check.Clock
 	timers  time.Duration // how late a timer may be
 }

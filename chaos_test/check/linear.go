@@ -15,16 +15,18 @@ import (
 
 // Clock is what is known of the store's clock.
 type Clock struct {
-	Start time.Time     // what it showed when the run began, give or take Skew
-	Skew  time.Duration // how far it may be off at any time
+	Skew  time.Duration // how far it may be off from the record's at any time
 	Grain time.Duration // how coarse the times in its answers are
+
+	start time.Time
 }
 
 // Linearizable looks for an order of the statements, name by name, in which every answer is what one table with one row
 // would have answered, each statement taking effect at one moment between its send and its answer. A statement whose outcome
-// is unclear takes effect or does not, until late after its answer: the model forks there. Undecided names, which took longer
+// is unclear takes effect or does not, and one that was abandoned may do so until late after that: the model forks there. Undecided names, which took longer
 // than limit to check, are returned apart.
 func Linearizable(h history.History, clock Clock, late, limit time.Duration) (found []Violation, undecided []string) {
+	clock.start = h.Start
 	names := map[string][]Statement{}
 	for _, s := range Statements(h) {
 		names[s.Name] = append(names[s.Name], s)
@@ -72,10 +74,7 @@ func operations(statements []Statement, late time.Duration) []porcupine.Operatio
 		if _, known := clients[s.Client]; !known {
 			clients[s.Client] = len(clients)
 		}
-		end := s.Answered
-		if s.unclear() && end < never-late {
-			end += late
-		}
+		end := s.end(late)
 		ops = append(ops, porcupine.Operation{ClientId: clients[s.Client], Input: s, Output: s.Answer.Class, Call: int64(s.At), Return: int64(end)})
 	}
 	return ops
@@ -210,8 +209,8 @@ func (r row) maybeLive(d during) bool {
 
 // step returns the rows that a statement with its answer can lead to: none if the row refutes the answer.
 func (r row) step(s Statement, clock Clock) []row {
-	latest := clock.Start.Add(min(s.Answered, never/2) + clock.Skew)
-	d := during{clock.Start.Add(s.At - clock.Skew), latest, latest}
+	latest := clock.start.Add(min(s.Answered, never/2) + clock.Skew)
+	d := during{clock.start.Add(s.At - clock.Skew), latest, latest}
 	shown := s.Answer.Row
 	if shown != nil && shown.Left > 0 {
 		now := shown.Expires.Add(-shown.Left) // the answer tells the store's clock

@@ -25,6 +25,14 @@ func (s Statement) done() bool { return s.Answered != never && s.Answer.Class ==
 // unclear reports that nobody knows whether it was applied.
 func (s Statement) unclear() bool { return s.Answered == never || s.Answer.Class == "unclear" }
 
+// end is until when it may take effect.
+func (s Statement) end(late time.Duration) time.Duration {
+	if s.Answered < never-late && s.Answer.Detail == history.Abandoned {
+		return s.Answered + late
+	}
+	return s.Answered
+}
+
 // refused reports a definite no.
 func (s Statement) refused() bool {
 	return s.Answered != never && (s.Answer.Class == "held" || s.Answer.Class == "lost" || s.Answer.Class == "not found")
@@ -50,7 +58,7 @@ func Statements(h history.History) []Statement {
 
 // OrphanRows finds rows that the store still shows as valid longer than a TTL after the last statement that could have
 // written them. Such a row would be somebody's whom nobody renews. It assumes that a statement is executed before its
-// answer, or late after it if the answer is unclear, and that clocks of the store differ by skew at most.
+// answer, or late after it if it was abandoned, and that clocks of the store differ by skew at most.
 func OrphanRows(h history.History, late, skew time.Duration) []Violation {
 	statements := Statements(h)
 	until := map[string]time.Duration{} // by owner: when its row has expired at the latest
@@ -58,10 +66,7 @@ func OrphanRows(h history.History, late, skew time.Duration) []Violation {
 		if s.Op != history.Acquire && s.Op != history.Renew {
 			continue
 		}
-		end := s.Answered
-		if s.unclear() && end != never {
-			end += late
-		}
+		end := s.end(late)
 		if end > never-s.TTL-skew {
 			until[s.Owner] = never
 			continue

@@ -45,6 +45,10 @@ const (
 	Heal  Kind = "heal"  // ends
 )
 
+// Abandoned is the Detail of an unclear answer that was given because nobody waited any longer: the statement may still be
+// executed. Other unclear answers come from a connection that has ended, and with it its statement.
+const Abandoned = "abandoned"
+
 // Killed is the Detail of a fault after which its client is gone for good.
 const Killed = "killed"
 
@@ -90,6 +94,9 @@ func (e Event) String() string {
 	parts := []string{fmt.Sprintf("%9.3fs %-4s %-8s", e.At.Seconds(), e.Client, e.Kind), e.Op, e.Name, e.Class, e.Owner, e.Detail}
 	if e.Token != 0 {
 		parts = append(parts, fmt.Sprintf("token %d", e.Token))
+	}
+	if e.Row != nil {
+		parts = append(parts, fmt.Sprintf("[row of %s until %s, %v left, version %d]", e.Row.Owner, e.Row.Expires.Format("05.0000000"), e.Row.Left, e.Row.Version))
 	}
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), " ")
 }
@@ -150,7 +157,8 @@ func (r *Recorder) Err() error {
 
 // History is a record.
 type History struct {
-	Events []Event `json:"events"` // by time
+	Start  time.Time `json:"start"`  // of the run, on the wall
+	Events []Event   `json:"events"` // by time
 }
 
 // Read reads the lines that a recorder has written. A last line that was cut off, by a kill, is left out.

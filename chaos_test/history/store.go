@@ -25,7 +25,7 @@ func (s *Store) Unwrap() store.Store { return s.inner }
 
 // Acquire implements [store.Store].
 func (s *Store) Acquire(ctx context.Context, c store.Claim) (store.Lease, error) {
-	answered := s.sent(Acquire, c)
+	answered := s.sent(ctx, Acquire, c)
 	defer noteAPanic(func() { answered(store.Lease{}, errPanic) })
 	lease, err := s.inner.Acquire(ctx, c)
 	row := lease
@@ -38,7 +38,7 @@ func (s *Store) Acquire(ctx context.Context, c store.Claim) (store.Lease, error)
 
 // Renew implements [store.Store].
 func (s *Store) Renew(ctx context.Context, claims []store.Claim) ([]store.Result, error) {
-	return s.batch(Renew, claims, func() ([]store.Result, error) { return s.inner.Renew(ctx, claims) })
+	return s.batch(ctx, Renew, claims, func() ([]store.Result, error) { return s.inner.Renew(ctx, claims) })
 }
 
 // Release implements [store.Store].
@@ -46,13 +46,15 @@ func (s *Store) Release(ctx context.Context, claims []store.Claim) ([]store.Resu
 	for _, c := range claims {
 		s.watch.look(c.Owner)
 	}
-	return s.batch(Release, claims, func() ([]store.Result, error) { return s.inner.Release(ctx, claims) })
+	return s.batch(ctx, Release, claims, func() ([]store.Result, error) { return s.inner.Release(ctx, claims) })
 }
 
-func (s *Store) batch(op string, claims []store.Claim, call func() ([]store.Result, error)) ([]store.Result, error) {
+func (s *Store) batch(
+	ctx context.Context, op string, claims []store.Claim, call func() ([]store.Result, error),
+) ([]store.Result, error) {
 	answered := make([]func(store.Lease, error), len(claims))
 	for i, c := range claims {
-		answered[i] = s.sent(op, c)
+		answered[i] = s.sent(ctx, op, c)
 	}
 	defer noteAPanic(func() {
 		for _, a := range answered {
@@ -82,13 +84,16 @@ func noteAPanic(note func()) {
 }
 
 // sent records a statement, and returns what records its answer.
-func (s *Store) sent(op string, c store.Claim) func(store.Lease, error) {
+func (s *Store) sent(ctx context.Context, op string, c store.Claim) func(store.Lease, error) {
 	e := Event{
 		Kind: Sent, Client: s.client, ID: s.rec.NextID(), Op: op, Name: c.Name, Owner: c.Owner, TTL: c.TTL,
 	}
 	s.rec.Add(e)
 	return func(l store.Lease, err error) {
 		e.Kind, e.Class = Answered, Class(err)
+		if ctx.Err() != nil && e.Class == "unclear" {
+			e.Detail = Abandoned
+		}
 		if l.Owner != "" {
 			e.Row = &Row{Owner: l.Owner, Expires: l.Expires, Left: l.Left, Version: l.Version}
 		}
