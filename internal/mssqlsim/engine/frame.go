@@ -71,11 +71,7 @@ func (f *frame) save(t *localTable) {
 
 // batch compiles and runs a text with its parameters.
 func (f *frame) batch(text string, params []Param) error {
-	parsed, err := f.session.node.parse(text)
-	if err != nil {
-		return err
-	}
-	program, err := compileBatch(f.session, parsed, params)
+	program, err := f.session.compiled(text, params)
 	if err != nil {
 		return err
 	}

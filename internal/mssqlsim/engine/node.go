@@ -67,6 +67,7 @@ type Node struct {
 	sessions map[uint64]*Session
 	lastID   uint64
 	parsed   map[string]*syntax.Batch
+	programs programs
 }
 
 // New starts a node. A configuration that cannot work panics: it is a mistake of the test.

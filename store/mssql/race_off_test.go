@@ -1,0 +1,5 @@
+//go:build !race
+
+package mssql_test
+
+const racing = false
