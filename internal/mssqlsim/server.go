@@ -27,9 +27,12 @@ const (
 )
 
 // New starts a server. It panics if that is impossible, as httptest does.
-func New(options Options) *Server {
+func New(options Options) *Server { return start(options, func(string) error { return nil }) }
+
+// start starts a server that asks route where to send a client with read intent, unless it is to stay.
+func start(options Options, route func(via string) error) *Server {
 	s := &Server{Node: engine.New(options.Node)}
-	s.Wire = tds.New(&handler{node: s.Node}, options.Wire)
+	s.Wire = tds.New(&handler{node: s.Node, route: route}, options.Wire)
 	return s
 }
 

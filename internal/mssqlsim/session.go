@@ -10,10 +10,19 @@ import (
 )
 
 // handler lets the wire log in to a node.
-type handler struct{ node *engine.Node }
+type handler struct {
+	node  *engine.Node
+	route func(via string) error // for read intent: nil = stay here, a *tds.Redirect, or a refusal
+}
 
 func (h *handler) Login(_ context.Context, login tds.Login) (tds.Session, error) {
 	s, err := h.node.Login(engine.Login{User: login.User, Password: login.Password, Database: login.Database, ReadIntent: login.ReadOnly})
+	if err == nil && login.ReadOnly {
+		if elsewhere := h.route(login.Via); elsewhere != nil {
+			s.Close()
+			return nil, elsewhere
+		}
+	}
 	if err == nil {
 		return &session{engine: s}, nil
 	}

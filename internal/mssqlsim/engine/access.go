@@ -46,7 +46,8 @@ func (s *source) visitRow(e *env, key string, yield func() error) error {
 func (s *source) read(e *env, key string) (rows.Row, error) {
 	data := e.session.node.Data()
 	tx := e.session.transactionRows()
-	if e.snapshot != nil && !s.hints.readCommittedLock && !s.hints.update && !s.hints.exclusive {
+	lockless := !s.hints.readCommittedLock && !s.hints.update && !s.hints.exclusive
+	if e.snapshot != nil && (lockless || e.redoing) {
 		return data.Get(tx, e.snapshot, s.base.ID, key), nil
 	}
 	mode, owner := locks.Shared, e.statementLocks()

@@ -47,6 +47,7 @@ type running struct {
 	leaf     *leaf
 	now      time.Time
 	snapshot *rows.Snapshot
+	redoing  bool         // on a secondary: every read is of the snapshot, and hints for locks are ignored
 	reads    *locks.Owner // of locks that end with the statement
 	saved    map[*localTable][]rows.Row
 	open     bool // a result set has begun and not ended
@@ -153,7 +154,8 @@ func (f *frame) atomically(body func() error) (err error) {
 		mark = s.tx.rows.Size()
 	}
 	node := s.node
-	if node.rcsi.Load() {
+	f.redoing = node.State() != Online
+	if f.redoing || node.rcsi.Load() {
 		f.snapshot = node.Data().Snapshot()
 	}
 	defer func() {

@@ -158,6 +158,13 @@ func (n *Node) Data() *rows.Database {
 	return n.data
 }
 
+// Restore replaces the rows, and their log, by other ones. Whoever uses the node at that time must be disconnected.
+func (n *Node) Restore(data *rows.Database) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.data = data
+}
+
 // OnCommit sets a function that every commit of a transaction with changes waits for, after it is in the log of this
 // node and before its locks are released and its client is told: what a synchronous secondary does. An error is the
 // client's answer, but the commit stands.

@@ -74,9 +74,11 @@ func (s *Session) commit(ctx context.Context, tx *transaction, statement string)
 			return err
 		}
 	}
-	record, _ := tx.rows.Commit()
+	record, err := tx.rows.Commit()
+	if err != nil {
+		return sqlerr.Killed() // by the failover that demoted the node
+	}
 	// From here on it is committed: no error may undo it, and its locks must go.
-	var err error
 	if harden := s.node.onCommit(); changed && harden != nil {
 		err = harden(ctx, record)
 	}

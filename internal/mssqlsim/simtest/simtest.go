@@ -14,3 +14,11 @@ func Run(t testing.TB, options mssqlsim.Options) *mssqlsim.Server {
 	t.Cleanup(s.Close)
 	return s
 }
+
+// RunGroup starts an availability group that is closed when the test has ended.
+func RunGroup(t testing.TB, options mssqlsim.GroupOptions) *mssqlsim.Group {
+	t.Helper()
+	g := mssqlsim.NewGroup(options)
+	t.Cleanup(g.Close)
+	return g
+}

@@ -13,6 +13,7 @@ import (
 type conn struct {
 	server *Server
 	id     ConnID
+	via    string
 	socket net.Conn
 	wire   *wire
 

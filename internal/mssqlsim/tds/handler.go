@@ -34,6 +34,7 @@ type Login struct {
 	Database       string // "" = the user's default
 	App, Host      string // program_name, host_name
 	Server         string // the server name the client asked for
+	Via            string // what Adopt was told; "" = by the server's own port
 	ReadOnly       bool   // ApplicationIntent=ReadOnly
 	Encrypted      bool   // TLS for the whole session
 	PacketSize     int

@@ -37,7 +37,7 @@ func (c *conn) logIn() bool {
 		c.transport = c.wire // the login alone was to be encrypted
 	}
 	c.packets.w = c.transport
-	login.Conn, login.Encrypted = c.id, c.transport != net.Conn(c.wire)
+	login.Conn, login.Via, login.Encrypted = c.id, c.via, c.transport != net.Conn(c.wire)
 	login.PacketSize = packetSizeFor(login)
 	known := login.Login
 	known.Password = ""

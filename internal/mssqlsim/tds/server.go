@@ -96,17 +96,25 @@ func (s *Server) accept(listener net.Listener) {
 		if err != nil {
 			return // Refuse or Close
 		}
-		c := newConn(s, ConnID(s.accepted.Add(1)), socket)
-		s.mu.Lock()
-		if s.closed {
-			s.mu.Unlock()
-			c.kill(RST)
-			return
-		}
-		s.conns[c.id] = c
-		s.running.Go(c.run)
-		s.mu.Unlock()
+		s.serve(socket, "")
 	}
+}
+
+// Adopt serves a connection that somebody else has accepted; via is what Login.Via is to say of it. While the server
+// refuses connections, it is reset.
+func (s *Server) Adopt(socket net.Conn, via string) { s.serve(socket, via) }
+
+func (s *Server) serve(socket net.Conn, via string) {
+	c := newConn(s, ConnID(s.accepted.Add(1)), socket)
+	c.via = via
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.listener == nil || s.closed { // even if it was accepted before that
+		c.kill(RST)
+		return
+	}
+	s.conns[c.id] = c
+	s.running.Go(c.run)
 }
 
 // Close ends every connection and waits until every session is closed.

@@ -22,6 +22,9 @@ type Database struct {
 	nextRow    uint64
 	log        []Record // as long as it is kept
 	logging    bool
+	start      int64  // the sequence number that it began with
+	term       uint64 // of its own commits
+	demoted    bool
 }
 
 // heap is the rows of one table.

@@ -1,14 +1,15 @@
 package rows
 
 import (
-	"cmp"
+	"errors"
 	"fmt"
-	"slices"
+	"time"
 )
 
 // Tx is a transaction. One goroutine uses it at a time.
 type Tx struct {
 	d       *Database
+	term    uint64 // of the database when it began
 	changes []change
 	touched map[place]bool
 	catalog *Catalog // its own version, nil as long as it has not changed anything
@@ -29,7 +30,11 @@ type change struct {
 }
 
 // Begin starts a transaction.
-func (d *Database) Begin() *Tx { return &Tx{d: d, touched: map[place]bool{}} }
+func (d *Database) Begin() *Tx {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return &Tx{d: d, term: d.term, touched: map[place]bool{}}
+}
 
 // Size is the number of changes made so far: a point for Undo, and what a deadlock monitor weighs.
 func (tx *Tx) Size() int { return len(tx.changes) }
@@ -87,30 +92,23 @@ func (tx *Tx) Undo(size int) {
 	}
 }
 
-// Record is one committed transaction as the log keeps it, enough to repeat it on another node.
-type Record struct {
-	Sequence   int64
-	RowVersion uint64 // the counter at that time
-	Catalog    *Catalog
-	Changes    []Change
-}
+// ErrDemoted says that the database takes no commits any more, or none of a transaction that began in an earlier term.
+var ErrDemoted = errors.New("rows: the database was demoted")
 
-// Change is the new state of one row.
-type Change struct {
-	Table int
-	Key   string
-	Row   Row // nil = deleted
-}
-
-// Commit makes the changes visible and returns their record. A transaction without changes leaves none.
-func (tx *Tx) Commit() (Record, bool) {
+// Commit makes the changes visible and returns their record. A transaction without changes leaves none. After ErrDemoted
+// it is as it was, and can only be undone.
+func (tx *Tx) Commit() (Record, error) {
 	d := tx.d
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(tx.changes) == 0 {
-		return Record{}, false
+	switch {
+	case len(tx.changes) == 0:
+		return Record{}, nil
+	case d.demoted || tx.term != d.term:
+		// Decided under the mutex under which the log grows: whoever has demoted the database has its whole log.
+		return Record{}, ErrDemoted
 	}
-	record := Record{Sequence: d.sequence + 1, RowVersion: d.rowVersion, Catalog: tx.catalog}
+	record := Record{Sequence: d.sequence + 1, Term: d.term, Committed: time.Now(), RowVersion: d.rowVersion, nextRow: d.nextRow, Catalog: tx.catalog}
 	for p := range tx.touched {
 		r := d.heaps[p.table].records[p.key]
 		record.Changes = append(record.Changes, Change{p.table, p.key, r.pending})
@@ -121,7 +119,7 @@ func (tx *Tx) Commit() (Record, bool) {
 		d.log = append(d.log, record)
 	}
 	tx.changes, tx.touched, tx.catalog = nil, map[place]bool{}, nil
-	return record, true
+	return record, nil
 }
 
 // apply makes a record's changes the committed state.
@@ -147,57 +145,4 @@ func (d *Database) apply(record Record) {
 			delete(d.heaps, id)
 		}
 	}
-}
-
-// Redo repeats a transaction of another node, as a secondary replica does. Records must come in their order.
-func (d *Database) Redo(record Record) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if record.Sequence != d.sequence+1 {
-		panic(fmt.Sprintf("rows: record %d after %d", record.Sequence, d.sequence))
-	}
-	d.apply(record)
-	d.rowVersion = max(d.rowVersion, record.RowVersion)
-	if d.logging {
-		d.log = append(d.log, record)
-	}
-}
-
-// KeepLog begins to keep the records of what is committed from now on.
-func (d *Database) KeepLog() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.logging = true
-}
-
-// Log returns the kept records after the given sequence number.
-func (d *Database) Log(after int64) []Record {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	from, _ := slices.BinarySearchFunc(d.log, after+1, func(r Record, s int64) int { return cmp.Compare(r.Sequence, s) })
-	return d.log[from:len(d.log):len(d.log)]
-}
-
-// Copy returns a database with the same committed content, as a backup restored on another node.
-func (d *Database) Copy() *Database {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	c := New()
-	c.catalog, c.generation, c.rowVersion, c.sequence, c.nextRow = d.catalog, d.generation, d.rowVersion, d.sequence, d.nextRow
-	for table, h := range d.heaps {
-		for _, key := range h.order {
-			if row := h.records[key].seenBy(nil); row != nil {
-				r := c.heap(table).record(key)
-				r.committed = []version{{d.sequence, row}}
-			}
-		}
-	}
-	return c
-}
-
-// Sequence is the number of the last committed record.
-func (d *Database) Sequence() int64 {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.sequence
 }

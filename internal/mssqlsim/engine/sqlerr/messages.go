@@ -238,3 +238,9 @@ func ThrowOutsideCatch() *Error {
 func Killed() *Error {
 	return New(596, "Cannot continue the execution because the session is in the kill state.").With(21, 1).Ends(EndsSession)
 }
+
+// NoReadableSecondary is read-only routing without a target.
+func NoReadableSecondary(database string) *Error {
+	return New(982, "Unable to access the '%s' database because no online secondary replicas are enabled for read-only access. Check the availability group configuration to verify that at least one secondary replica is configured for read-only access. Wait for an enabled replica to come online, and retry your read-only operation.", database).
+		With(14, 1)
+}
