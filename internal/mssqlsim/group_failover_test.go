@@ -34,6 +34,14 @@ func TestGroupFailsOver(t *testing.T) {
 		assert.Equal(t, "a", server(t, db))
 	})
 
+	t.Run("planned: a table without a key takes more rows", func(t *testing.T) {
+		g, db := group(t, mssqlsim.GroupOptions{})
+		run(t, db, `CREATE TABLE Heap (n INT NOT NULL); INSERT INTO Heap (n) VALUES (@p1), (2);`, 1)
+		require.NoError(t, g.Failover("b"))
+		run(t, db, `INSERT INTO Heap (n) VALUES (@p1);`, 3)
+		assert.Equal(t, 3, ask[int](t, db, `SELECT COUNT(*) FROM Heap WHERE n > @p1;`, 0))
+	})
+
 	t.Run("planned: an open transaction is gone, whatever it does", func(t *testing.T) {
 		g, db := group(t, mssqlsim.GroupOptions{})
 		tx, err := db.BeginTx(context.Background(), nil)
@@ -190,6 +198,19 @@ func TestGroupIsForced(t *testing.T) {
 		require.NoError(t, put(t.Context(), fresh, "after"))
 		applied(t, g, "a")
 		assert.Equal(t, 1, count(t, old, "after"))
+	})
+
+	t.Run("an old primary that was down at the split comes back and serves", func(t *testing.T) {
+		g, _ := group(t, asynchronous())
+		applied(t, g, "b")
+		g.Down("a")
+		require.NoError(t, g.SplitFailover("b"))
+		g.Up("a")
+		require.NoError(t, put(t.Context(), connect(t, g.NodeDSN("a")), "job"))
+		require.NoError(t, put(t.Context(), connect(t, g.DSN()), "job"))
+		g.EndSplit()
+		require.NoError(t, g.Rejoin("a"))
+		applied(t, g, "a")
 	})
 
 	t.Run("who rejoins loses its tail at once and gets the rest with its lag", func(t *testing.T) {

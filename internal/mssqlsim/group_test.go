@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -226,15 +228,42 @@ func TestGroupReaders(t *testing.T) {
 		assert.Equal(t, "a", server(t, connect(t, g.NodeDSN("a", readIntent))), "no routing but by the listener")
 	})
 
-	t.Run("readers are not held up by locks, whatever their hints", func(t *testing.T) {
+	t.Run("readers take no locks, whatever their hints", func(t *testing.T) {
 		g, db := group(t, options)
 		require.NoError(t, put(t.Context(), db, "job"))
 		applied(t, g, "all")
-		second := connect(t, g.NodeDSN("all"))
+		tx, err := connect(t, g.NodeDSN("all")).BeginTx(t.Context(), nil)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, tx.Rollback()) }()
+		before, _ := g.Node("all").Node.Locks()
 		for _, hints := range []string{"UPDLOCK", "XLOCK, ROWLOCK", "READCOMMITTEDLOCK"} {
-			assert.Equal(t, "x", ask[string](t, second, `SELECT Owner FROM Leases WITH (`+hints+`) WHERE Name = @p1;`, "job"), hints)
-			held, waiting := g.Node("all").Node.Locks()
-			assert.Zero(t, held+waiting)
+			var owner string
+			require.NoError(t, tx.QueryRowContext(t.Context(), `SELECT Owner FROM Leases WITH (`+hints+`) WHERE Name = @p1;`, "job").Scan(&owner))
+			assert.Equal(t, "x", owner)
+			held, _ := g.Node("all").Node.Locks()
+			assert.Equal(t, before, held, hints)
 		}
+	})
+
+	t.Run("a statement sees no commit in part", func(t *testing.T) {
+		g, db := group(t, options)
+		for i := range 20 {
+			require.NoError(t, put(t.Context(), db, fmt.Sprint(i)))
+		}
+		applied(t, g, "all")
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for i := range 100 {
+				_, err := db.ExecContext(t.Context(), `UPDATE Leases SET Owner = @p1;`, fmt.Sprint(i))
+				assert.NoError(t, err)
+			}
+		})
+		second := connect(t, g.NodeDSN("all"))
+		for range 100 {
+			var least, most string
+			require.NoError(t, second.QueryRowContext(t.Context(), `SELECT MIN(Owner), MAX(Owner) FROM Leases WHERE Name <> @p1;`, "").Scan(&least, &most))
+			assert.Equal(t, least, most)
+		}
+		wg.Wait()
 	})
 }
