@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -36,9 +37,8 @@ type window struct {
 func schedule(seed uint64, p profile, faults []fault) []window {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	var all []window
-	busy := make([]time.Duration, p.clients) // until when each client has a fault
-	var shared time.Duration                 // likewise for everybody
-	var deck []int                           // faults are dealt like cards, so that each comes up
+	busy := map[string]time.Duration{} // until when each resource is needed
+	var deck []int                     // faults are dealt like cards, so that each comes up
 	for at := time.Duration(0); ; {
 		at += time.Duration(rng.ExpFloat64() * float64(p.quiet))
 		if at >= p.duration {
@@ -50,15 +50,15 @@ func schedule(seed uint64, p profile, faults []fault) []window {
 		w := window{from: at, fault: deck[0], client: rng.IntN(p.clients), seed: rng.Uint64()}
 		f := faults[w.fault]
 		w.to = at + time.Duration(float64(f.longest)*(0.02+0.98*rng.Float64()*rng.Float64())) // mostly short
-		free := &busy[w.client]
-		if f.scope == everybody {
-			free, w.client = &shared, -1
-		}
-		if *free > at {
+		resource := cmp.Or(f.resource, fmt.Sprint(w.client))
+		if busy[resource] > at {
 			continue // this one is still wanted
 		}
+		if f.resource != "" {
+			w.client = -1
+		}
 		deck = deck[1:]
-		*free = w.to
+		busy[resource] = w.to
 		all = append(all, w)
 	}
 }
@@ -97,6 +97,9 @@ func drive(p profile, seed uint64, topo topology) (history.History, error) {
 			rng := rand.New(rand.NewPCG(seed, uint64(100+i*100+w)))
 			all.Go(func() { r.work(ctx, c, rng) })
 		}
+	}
+	if topo.limits().timers > 0 { // it is real time
+		all.Go(func() { r.rec.Pulse(ctx, "") })
 	}
 	if p.breaks > 0 {
 		all.Go(func() { r.operate(ctx, topo.inspector(), rand.New(rand.NewPCG(seed, 2))) })

@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"math/rand/v2"
@@ -38,6 +39,37 @@ type flawedTable struct {
 	offset  time.Duration
 	blocked int
 	waited  int
+
+	readOnly bool     // it is a secondary, which refuses
+	log      []change // what a secondary copies
+}
+
+// change is one row that was written, or deleted.
+type change struct {
+	at      time.Time // on everybody's clock
+	row     store.Lease
+	deleted bool
+	token   uint64
+}
+
+func (t *flawedTable) write(row store.Lease) {
+	t.rows[row.Name] = row
+	t.log = append(t.log, change{at: time.Now(), row: row, token: t.token})
+}
+
+func (t *flawedTable) erase(name string) {
+	delete(t.rows, name)
+	t.log = append(t.log, change{at: time.Now(), row: store.Lease{Name: name}, deleted: true, token: t.token})
+}
+
+// apply makes a change that happened elsewhere.
+func (t *flawedTable) apply(c change) {
+	if c.deleted {
+		delete(t.rows, c.row.Name)
+	} else {
+		t.rows[c.row.Name] = c.row
+	}
+	t.token = max(t.token, c.token)
 }
 
 func newFlawedTable(f flaw, seed uint64) *flawedTable {
@@ -49,7 +81,7 @@ func newLocking(f flaw, p profile, seed uint64) *oneNode {
 	table := newFlawedTable(f, seed)
 	n := newOneNode(table, seed, p.clients)
 	n.extra = []fault{{
-		name: "row locked", scope: everybody, longest: 5 * time.Second,
+		name: "row locked", resource: network, longest: 5 * time.Second,
 		begin: func(*rand.Rand, int) func() {
 			table.block(1)
 			return func() { table.block(-1) }
@@ -79,8 +111,10 @@ func (t *flawedTable) hits() int {
 	return t.waited
 }
 
+var errReadOnly = &store.UnavailableError{Op: "chaos", Err: errors.New("the database is read-only")}
+
 // statement reads the clock and a token, waits for the row, and leaves the mutex held.
-func (t *flawedTable) statement(ttl time.Duration) (now time.Time, token uint64) {
+func (t *flawedTable) statement(ttl time.Duration) (now time.Time, token uint64, err error) {
 	t.mu.Lock()
 	now = time.Now().Round(0).UTC().Add(t.offset)
 	t.token++
@@ -97,14 +131,20 @@ func (t *flawedTable) statement(ttl time.Duration) (now time.Time, token uint64)
 		t.token++
 		token = t.token
 	}
-	return now, token
+	if t.readOnly {
+		err = errReadOnly // it may have become so while we waited
+	}
+	return now, token, err
 }
 
 // Acquire implements [store.Store].
 func (t *flawedTable) Acquire(_ context.Context, c store.Claim) (store.Lease, error) {
 	t.sweep()
-	now, token := t.statement(c.TTL)
+	now, token, err := t.statement(c.TTL)
 	defer t.mu.Unlock()
+	if err != nil {
+		return store.Lease{}, err
+	}
 	row, found := t.rows[c.Name]
 	switch {
 	case !found || !row.Expires.After(now):
@@ -122,7 +162,7 @@ func (t *flawedTable) Acquire(_ context.Context, c store.Claim) (store.Lease, er
 		}
 	}
 	row.Renewed = now
-	t.rows[c.Name] = row
+	t.write(row)
 	return shown(row, now), nil
 }
 
@@ -140,8 +180,11 @@ func (t *flawedTable) extended(row store.Lease, now time.Time, ttl time.Duration
 
 // Renew implements [store.Store].
 func (t *flawedTable) Renew(_ context.Context, claims []store.Claim) ([]store.Result, error) {
-	now, _ := t.statement(claims[0].TTL)
+	now, token, err := t.statement(claims[0].TTL)
 	defer t.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
 	results := make([]store.Result, len(claims))
 	for i, c := range claims {
 		row, found := t.rows[c.Name]
@@ -155,7 +198,10 @@ func (t *flawedTable) Renew(_ context.Context, claims []store.Claim) ([]store.Re
 			continue
 		}
 		row.Expires, row.Renewed = t.extended(row, now, c.TTL), now
-		t.rows[c.Name] = row
+		if t.flaw != tokenResets {
+			row.Version = token // every write draws one, as a rowversion does
+		}
+		t.write(row)
 		results[i].Lease = shown(row, now)
 	}
 	return results, nil
@@ -163,14 +209,17 @@ func (t *flawedTable) Renew(_ context.Context, claims []store.Claim) ([]store.Re
 
 // Release implements [store.Store].
 func (t *flawedTable) Release(_ context.Context, claims []store.Claim) ([]store.Result, error) {
-	now, _ := t.statement(max(claims[0].TTL, time.Millisecond))
+	now, _, err := t.statement(max(claims[0].TTL, time.Millisecond))
 	defer t.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
 	results := make([]store.Result, len(claims))
 	for i, c := range claims {
 		row, found := t.rows[c.Name]
 		mine := found && (row.Owner == c.Owner || t.flaw == releaseAnyOwner)
 		if mine {
-			delete(t.rows, c.Name)
+			t.erase(c.Name)
 		}
 		results[i].Lease = shown(row, now)
 		if !mine || !row.Expires.After(now) {
@@ -191,7 +240,7 @@ func (t *flawedTable) sweep() {
 		}
 	}
 	t.mu.Unlock()
-	if len(expired) == 0 {
+	if len(expired) == 0 || t.readOnly {
 		return
 	}
 	time.Sleep(3 * time.Millisecond)
@@ -199,7 +248,7 @@ func (t *flawedTable) sweep() {
 	defer t.mu.Unlock()
 	for _, name := range expired {
 		if t.flaw == sweepBlindly || !t.rows[name].Expires.After(now) {
-			delete(t.rows, name)
+			t.erase(name)
 		}
 	}
 }
@@ -222,16 +271,19 @@ func (t *flawedTable) List(context.Context, string) iter.Seq2[store.Lease, error
 
 // Break implements [store.Inspector].
 func (t *flawedTable) Break(_ context.Context, name, owner string) (store.Lease, error) {
-	now, _ := t.statement(time.Millisecond)
+	now, _, err := t.statement(time.Millisecond)
 	defer t.mu.Unlock()
+	if err != nil {
+		return store.Lease{}, err
+	}
 	row := t.rows[name]
 	if row.Owner != owner || !row.Expires.After(now) {
 		return row, store.ErrNotFound
 	}
 	row.Owner = store.NewOwner("broken")
-	t.rows[name] = row
+	t.write(row)
 	if t.flaw == breakDeletes {
-		delete(t.rows, name)
+		t.erase(name)
 	}
 	return shown(row, now), nil
 }

@@ -80,7 +80,7 @@ func (n *oneNode) faults() []fault {
 		n.network("driver panics", time.Second, always(faultstore.Fault{Panic: true})),
 		{
 			// A failover to a node whose clock is ahead, and back.
-			name: "clock ahead", scope: everybody, longest: 4 * time.Second,
+			name: "clock ahead", resource: network, longest: 4 * time.Second,
 			begin: func(*rand.Rand, int) func() { return n.ahead() },
 			hits:  n.tally.of("clock ahead"),
 		},

@@ -83,6 +83,7 @@ func child(name, dir string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), p.duration-now())
 	defer cancel()
 	var all sync.WaitGroup
+	all.Go(func() { r.rec.Pulse(ctx, name) })
 	for w := range p.workers {
 		all.Go(func() { r.work(ctx, c, rand.New(rand.NewPCG(uint64(os.Getpid()), uint64(w)))) })
 	}
@@ -171,7 +172,7 @@ func pauses(h history.History) []check.Pause {
 	// A watcher looks at the clocks every quarter of the margin.
 	const grace = processMargin/4 + 100*time.Millisecond
 	healed := map[int]time.Duration{}
-	var all []check.Pause
+	all := check.Stalls(h)
 	for _, e := range h.Events {
 		if e.Kind == history.Heal {
 			healed[e.ID] = e.At + grace
@@ -190,6 +191,7 @@ func pauses(h history.History) []check.Pause {
 }
 
 func TestProcesses(t *testing.T) {
+	t.Parallel() // with what waits like it
 	t.Run("SAF-05 processes are stopped and killed while they hold", func(t *testing.T) {
 		dir := t.TempDir()
 		start := onBoot(0)()

@@ -103,7 +103,7 @@ func (s *sqlServer) faults() []fault {
 			hits: s.tally.of("connections cut"),
 		},
 		{
-			name: "restart", scope: everybody, longest: 400 * time.Millisecond,
+			name: "restart", resource: network, longest: 400 * time.Millisecond,
 			begin: func(*rand.Rand, int) func() {
 				s.sim.Wire.Refuse()
 				s.sim.Disconnect(tds.RST)
@@ -113,7 +113,7 @@ func (s *sqlServer) faults() []fault {
 			hits: s.tally.of("restart"),
 		},
 		{
-			name: "clock ahead", scope: everybody, longest: longest,
+			name: "clock ahead", resource: network, longest: longest,
 			begin: func(*rand.Rand, int) func() {
 				s.sim.Node.Step(skew)
 				s.tally.add("clock ahead", 1)
@@ -122,7 +122,7 @@ func (s *sqlServer) faults() []fault {
 			hits: s.tally.of("clock ahead"),
 		},
 		{
-			name: "row versions held up", scope: everybody, longest: 200 * time.Millisecond,
+			name: "row versions held up", resource: network, longest: 200 * time.Millisecond,
 			begin: func(*rand.Rand, int) func() {
 				gate := s.sim.Node.Gate(engine.RowVersionDrawn, leases)
 				return func() {
@@ -132,7 +132,7 @@ func (s *sqlServer) faults() []fault {
 			},
 			hits: s.tally.of("row versions held up"),
 		},
-		{name: "row locked", scope: everybody, longest: 600 * time.Millisecond, begin: s.lockRow, hits: s.tally.of("row locked")},
+		{name: "row locked", resource: network, longest: 600 * time.Millisecond, begin: s.lockRow, hits: s.tally.of("row locked")},
 	}
 }
 
@@ -159,7 +159,7 @@ func (s *sqlServer) wire(name string, place tds.Place, effect tds.Effect, also .
 // engine is a fault of statements, whoever sends them.
 func (s *sqlServer) engine(name string, point engine.Point, match engine.Match, err error) fault {
 	return fault{
-		name: name, scope: everybody, longest: 400 * time.Millisecond,
+		name: name, resource: network, longest: 400 * time.Millisecond,
 		begin: func(rng *rand.Rand, _ int) func() {
 			f := s.sim.Node.Fail(point, match, 1+rng.IntN(4), err)
 			return func() {
@@ -198,6 +198,7 @@ func (s *sqlServer) close() {
 }
 
 func TestSQLServer(t *testing.T) {
+	t.Parallel() // with what waits like it
 	inParallel(t, inRealTime(), func(t *testing.T, p profile, _ uint64) topology { return newSQLServer(t, p.clients) })
 }
 

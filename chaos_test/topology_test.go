@@ -27,21 +27,18 @@ type topology interface {
 
 // fault is one kind of trouble.
 type fault struct {
-	name    string
-	scope   scope
-	longest time.Duration
+	name string
+	// resource is what it needs for itself: "" is the client that it strikes, another name something of everybody's.
+	resource string
+	longest  time.Duration
 	// begin breaks something, until the function that it returns is called. Both may draw from rng.
 	begin func(rng *rand.Rand, client int) (heal func())
 	// hits tells how often it has struck something.
 	hits func() int
 }
 
-type scope uint8
-
-const (
-	oneClient scope = iota // it strikes one client, and that client meets no other fault meanwhile
-	everybody
-)
+// network is everybody's, as resource of a fault.
+const network = "network"
 
 // limits of a topology.
 type limits struct {
@@ -49,6 +46,7 @@ type limits struct {
 	late    time.Duration // how long an abandoned statement may still be executed
 	clock   check.Clock
 	timers  time.Duration // how late a timer may be
+	forks   bool          // a failover may lose what was answered: there is no one table that explains all answers
 }
 
 // tally counts what faults have struck.

@@ -78,10 +78,22 @@ func byName(lives []Life) map[string][]Life {
 	return names
 }
 
-// Pause is a time during which a client ran no code.
+// Pause is a time during which a client ran no code. An empty Client is all.
 type Pause struct {
 	Client   string
 	From, To time.Duration
+}
+
+// Stalls are the pauses that the processes have noticed themselves, and a moment after each to catch up.
+func Stalls(h history.History) []Pause {
+	const moment = 50 * time.Millisecond
+	var all []Pause
+	for _, e := range h.Events {
+		if e.Kind == history.Stall {
+			all = append(all, Pause{Client: e.Client, From: e.At - e.TTL, To: e.At + moment})
+		}
+	}
+	return all
 }
 
 // Overlaps finds guards of one name that were live together for longer than most: the exception that a topology's
@@ -111,7 +123,7 @@ func paused(pauses []Pause, a, b string, from, to time.Duration) time.Duration {
 	var cuts []Pause
 	for _, p := range pauses {
 		p.From, p.To = max(p.From, from), min(p.To, to)
-		if (p.Client == a || p.Client == b) && p.From < p.To {
+		if (p.Client == "" || p.Client == a || p.Client == b) && p.From < p.To {
 			cuts = append(cuts, p)
 		}
 	}

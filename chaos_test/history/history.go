@@ -9,6 +9,7 @@ package history
 import (
 	"bufio"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -40,6 +41,8 @@ const (
 	Answered Kind = "answered" // and comes back: Class, Row
 
 	Write Kind = "write" // the protected resource was written with Token; Class is Stale if it refused
+
+	Stall Kind = "stall" // the process of Client, or of all, was not run for the TTL before: see Pulse
 
 	Fault Kind = "fault" // begins: Detail is its kind, ID its own
 	Heal  Kind = "heal"  // ends
@@ -130,6 +133,30 @@ func (r *Recorder) Add(e Event) {
 	r.events = append(r.events, e)
 	if r.sink != nil {
 		r.err = errors.Join(r.err, r.sink.Encode(e))
+	}
+}
+
+const (
+	beat   = 10 * time.Millisecond
+	missed = 50 * time.Millisecond // what is shorter is nothing that a margin does not cover
+)
+
+// Pulse records when the process was not run for a while: on a busy machine every timer is late then, and neither the locks nor
+// the checkers can know better. It returns when ctx ends. An empty client is all of them.
+func (r *Recorder) Pulse(ctx context.Context, client string) {
+	ticker := time.NewTicker(beat)
+	defer ticker.Stop()
+	for last := r.now(); ; {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+		now := r.now()
+		if now-last > beat+missed {
+			r.Add(Event{Kind: Stall, Client: client, TTL: now - last})
+		}
+		last = now
 	}
 }
 
