@@ -25,6 +25,7 @@ type Client struct {
 	calls   *bounded.Calls
 	probes  *bounded.Calls // of Health: past the breaker, with places of its own
 	beat    *heartbeat.Scheduler
+	confirm *confirmation // nil: the store does not confirm
 	tasks   *tasks
 	events  *events
 
@@ -71,6 +72,7 @@ func newClient(st store.Store, cfg Config, clk clock.Clock) (*Client, error) {
 	}
 	c.calls = bounded.New(st)
 	c.beat = heartbeat.New(c.calls, clk)
+	c.confirm = newConfirmation(st, clk)
 	return c, nil
 }
 

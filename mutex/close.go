@@ -37,6 +37,7 @@ func (c *Client) Close(ctx context.Context) error {
 	}
 	c.hurryOnce.Do(func() { close(c.hurry) })
 	left := c.leftBehind()
+	c.confirm.close()
 	if e := c.beat.Close(ctx); err == nil {
 		err = e
 	}

@@ -41,6 +41,12 @@ type Config struct {
 	// a loss, so that work can stop under protection. Default one TTL; 1 ms is none.
 	Drain time.Duration
 
+	// ConfirmTimeout is how long a grant may take, from its request on, until all replicas of the store show it; then it is given
+	// back, and the attempt is [ErrUnavailable] with [ErrNotConfirmed]. It has no effect on a store without replicas, and
+	// renewals do not wait: trust in a held lock grows when the replicas show its renewal. The default,
+	// (TTL − Margin − Renew) × 0.9, is also the most that is allowed: 15.3 s; a shorter TTL given with WithTTL lowers it.
+	ConfirmTimeout time.Duration
+
 	// Instance says who holds a lock, for people: owners are "<instance>/<nonce>". At most 111 UTF-16 units. Default
 	// "<host>:<pid>".
 	Instance string
@@ -72,6 +78,8 @@ const (
 // timing is a Config's durations for one TTL.
 type timing struct {
 	ttl, renew, margin, drain time.Duration
+
+	confirm time.Duration // for how long after its request a grant may be unconfirmed
 }
 
 // trust is how long a guard believes in its lock after a request was sent.
@@ -79,6 +87,9 @@ func (t timing) trust() time.Duration { return t.ttl - t.margin }
 
 // attempt is the limit of one call at the store: three of them fit into trust.
 func (t timing) attempt() time.Duration { return min(t.trust()/3, maxAttempt) }
+
+// maxConfirm leaves a guard more than R of trust at its birth, whenever its grant is confirmed.
+func (t timing) maxConfirm() time.Duration { return (t.trust() - t.renew) * 9 / 10 }
 
 // validate checks the relations; what names the source of the durations.
 func (t timing) validate(what string) error {
@@ -111,7 +122,7 @@ func (cfg Config) withDefaults() (Config, error) {
 	for _, d := range []struct {
 		name  string
 		value time.Duration
-	}{{"TTL", cfg.TTL}, {"Renew", cfg.Renew}, {"Margin", cfg.Margin}, {"Drain", cfg.Drain}} {
+	}{{"TTL", cfg.TTL}, {"Renew", cfg.Renew}, {"Margin", cfg.Margin}, {"Drain", cfg.Drain}, {"ConfirmTimeout", cfg.ConfirmTimeout}} {
 		if d.value < 0 {
 			errs = append(errs, fmt.Errorf("%w Config: %s is %v; it must not be negative (zero is the default)", store.ErrInvalid, d.name, d.value))
 		}
@@ -132,7 +143,13 @@ func (cfg Config) withDefaults() (Config, error) {
 	if cfg.Breaker.OpenFor == 0 {
 		cfg.Breaker.OpenFor = min(cfg.TTL/3, time.Second)
 	}
-	return cfg, cfg.timing(cfg.TTL).validate("Config")
+	t := cfg.timing(cfg.TTL)
+	err := t.validate("Config")
+	if most := t.maxConfirm(); err == nil && cfg.ConfirmTimeout > most {
+		err = fmt.Errorf("%w Config: ConfirmTimeout is %v; (TTL %v − Margin %v − Renew %v) × 0.9 = %v is the most: "+
+			"a grant must be renewed before trust in it is used up", store.ErrInvalid, cfg.ConfirmTimeout, t.ttl, t.margin, t.renew, most)
+	}
+	return cfg, err
 }
 
 // timing scales the durations to a TTL: those that were given keep their ratio to Config.TTL.
@@ -152,6 +169,9 @@ func (cfg Config) timing(ttl time.Duration) timing {
 	}
 	if t.drain == 0 {
 		t.drain = t.ttl
+	}
+	if t.confirm = t.maxConfirm(); cfg.ConfirmTimeout > 0 {
+		t.confirm = min(t.confirm, cfg.ConfirmTimeout) // how far replicas are behind has nothing to do with a TTL
 	}
 	return t
 }

@@ -75,12 +75,16 @@ func TestConfig(t *testing.T) {
 		cfg, err := Config{TTL: 30 * time.Second, Renew: 5 * time.Second, Margin: 6 * time.Second}.withDefaults()
 		require.NoError(t, err)
 		got := cfg.timing(time.Minute)
-		require.Equal(t, timing{ttl: time.Minute, renew: 10 * time.Second, margin: 12 * time.Second, drain: time.Minute}, got)
+		want := timing{ttl: time.Minute, renew: 10 * time.Second, margin: 12 * time.Second, drain: time.Minute}
+		want.confirm = (want.ttl - want.margin - want.renew) * 9 / 10
+		require.Equal(t, want, got)
 		got = cfg.timing(200 * time.Millisecond)
 		require.Equal(t, 50*time.Millisecond, got.margin)
 		cfg, err = Config{}.withDefaults()
 		require.NoError(t, err)
-		require.Equal(t, timing{ttl: time.Hour, renew: time.Minute, margin: 6 * time.Minute, drain: time.Hour}, cfg.timing(time.Hour))
+		want = timing{ttl: time.Hour, renew: time.Minute, margin: 6 * time.Minute, drain: time.Hour}
+		want.confirm = 53 * time.Minute * 9 / 10
+		require.Equal(t, want, cfg.timing(time.Hour))
 		for ttl := minTTL; ttl <= maxTTL; ttl = ttl*3/2 + time.Microsecond {
 			require.NoError(t, cfg.timing(min(ttl, maxTTL)).validate("TTL"), ttl)
 		}

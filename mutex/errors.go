@@ -50,6 +50,10 @@ var (
 	// waiting would never end.
 	ErrNested = fmt.Errorf("%w: nested lock", store.ErrInvalid)
 
+	// ErrNotConfirmed refines [ErrUnavailable]: the primary has granted the lock, or renewed it, and the replicas of the store do
+	// not show it, so it would not survive a failover. What was granted is given back.
+	ErrNotConfirmed = errors.New("not confirmed by the replicas")
+
 	// ErrNoDefault refines [ErrMisconfigured]: SetDefault was not called.
 	ErrNoDefault = fmt.Errorf("%w: no default client: call mutex.SetDefault first", store.ErrMisconfigured)
 )

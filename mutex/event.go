@@ -19,7 +19,7 @@ type Hooks struct {
 	Acquired func(Event)
 	Refused  func(Event) // one attempt was refused (*HeldError) or failed
 	Renewed  func(Event)
-	AtRisk   func(Event) // a renewal failed; it is tried again until Left is over. Once until the next success
+	AtRisk   func(Event) // a renewal failed, or the replicas do not confirm it; it is tried again until Left is over. Once until the next success
 	Lost     func(Event) // Err is the *LostError
 	Released func(Event) // Err is nil, or says why the release is not confirmed
 

@@ -47,6 +47,8 @@ type hold struct {
 	since  time.Time
 	ctl    *guard.Control
 
+	unconfirmed unconfirmed // guarded by confirmation.mu
+
 	risk   atomic.Bool // a renewal has failed since the last success
 	leaked atomic.Bool
 }
@@ -64,7 +66,7 @@ func (c *Client) hold(w *waiter, sent clock.Instant, lease store.Lease) (*Guard,
 		Name: h.claim.Name, Owner: h.claim.Owner, Token: lease.Version,
 		Parent: parent, Clock: c.clk, Sent: sent,
 		Trust: h.timing.trust(), Drain: h.timing.drain, MaxHold: w.opts.maxHold,
-		Stop:         func() { c.beat.Remove(h) },
+		Stop:         h.stopRenewing,
 		Release:      h.release,
 		ReleaseBound: c.releaseBound,
 		Go:           c.tasks.start,
@@ -86,7 +88,7 @@ func (c *Client) hold(w *waiter, sent clock.Instant, lease store.Lease) (*Guard,
 	ctl.Start()
 	c.beat.Add(h, h.timing.renew, sent)
 	if ctl.Ended() { // meanwhile: its Stop may have come before Add
-		c.beat.Remove(h)
+		h.stopRenewing()
 	}
 	ev := h.event()
 	ev.Waited = h.since.Sub(w.started)
@@ -98,13 +100,27 @@ func (c *Client) hold(w *waiter, sent clock.Instant, lease store.Lease) (*Guard,
 	return g, nil
 }
 
+func (h *hold) stopRenewing() {
+	h.client.beat.Remove(h)
+	h.client.confirm.forget(h)
+}
+
 // Claim, Deadline, Renewed, Failed, Lost and Leaked make a hold a target of the heartbeat.
 
 func (h *hold) Claim() store.Claim { return h.claim }
 
 func (h *hold) Deadline() clock.Instant { return h.ctl.Deadline() }
 
-func (h *hold) Renewed(sent clock.Instant, _ store.Lease) {
+func (h *hold) Renewed(sent clock.Instant, lease store.Lease) {
+	if c := h.client.confirm; c != nil {
+		c.renewed(h, proof{sent, lease.Expires}) // trust waits for the replicas (rule 9)
+		return
+	}
+	h.trust(sent)
+}
+
+// trust counts from the send of a renewal that is known to have succeeded, wherever it has to be known.
+func (h *hold) trust(sent clock.Instant) {
 	h.ctl.Raise(sent)
 	h.client.renewedAt.Store(time.Now().UnixNano())
 	h.risk.Store(false)

@@ -251,6 +251,13 @@ func (w *waiter) late(id *ownerID, claim store.Claim, err error) {
 
 // granted makes a guard of a grant, or gives it back.
 func (w *waiter) granted(sent clock.Instant, lease store.Lease) (*Guard, error) {
+	if err := w.confirmed(sent, lease); err != nil {
+		if w.ctx.Err() == nil { // else giving up releases the row
+			w.renounce()
+			w.failed(0)
+		}
+		return nil, w.keep(err)
+	}
 	left := w.client.clk().Until(sent.Add(w.timing.trust()))
 	if left < w.timing.renew {
 		w.renounce()
