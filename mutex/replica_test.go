@@ -2,7 +2,9 @@ package mutex
 
 import (
 	"context"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,6 +27,8 @@ type pair struct {
 	refuse  error                  // it cannot be reached
 	slow    time.Duration          // how long a look takes
 	gate    chan struct{}          // looks hang until it is closed, whatever their context says; nil: they do not
+	stuck   string                 // only looks for this name hang; "" is any
+	hanging atomic.Int64
 	looks   []seenLook
 }
 
@@ -125,9 +129,12 @@ func (p *pair) Confirm(ctx context.Context, leases []store.Lease) ([]time.Time, 
 	p.mu.Lock()
 	p.looks = append(p.looks, seenLook{time.Duration(time.Now().UnixNano()), len(leases)})
 	gate, slow := p.gate, p.slow
+	hangs := gate != nil && (p.stuck == "" || slices.ContainsFunc(leases, func(l store.Lease) bool { return l.Name == p.stuck }))
 	p.mu.Unlock()
-	if gate != nil {
+	if hangs {
+		p.hanging.Add(1)
 		<-gate
+		p.hanging.Add(-1)
 	}
 	select {
 	case <-time.After(slow):
