@@ -54,6 +54,7 @@ func TestConfirmedRenewals(t *testing.T) {
 		for range 10 {
 			n := len(sent.all())
 			for len(sent.all()) == n {
+				require.NoError(t, g.Err())
 				time.Sleep(10 * time.Millisecond)
 			}
 			renewed := sent.all()[n]

@@ -86,7 +86,12 @@ func mustLock(t *testing.T, c *Client, name string, opts ...Option) *Guard {
 
 // doneAt returns when a context ended, in the rig's time.
 func (r *rig) doneAt(ctx context.Context) time.Duration {
-	<-ctx.Done()
+	r.t.Helper()
+	select {
+	case <-ctx.Done():
+	case <-time.After(time.Hour):
+		require.FailNow(r.t, "the context does not end")
+	}
 	return r.at()
 }
 
