@@ -119,7 +119,7 @@ func TestConfirmedGrants(t *testing.T) {
 				r.foreign["job"] = row
 			})
 		}})
-		g := mustLock(t, a, "job")
+		g := mustLock(t, a, "job", WithWait(time.Minute))
 		require.Equal(t, 1, r.faults.Hits())
 		require.Len(t, r.looked(), 1)
 		require.Equal(t, 27*time.Second, g.Remaining(), "trust counts from the request, not from what is shown")

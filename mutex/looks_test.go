@@ -87,6 +87,7 @@ func TestConfirmedRenewals(t *testing.T) {
 		require.Equal(t, guard.Unconfirmed, lost.Reason)
 		require.ErrorIs(t, g.Err(), ErrNotConfirmed)
 		require.NotErrorIs(t, g.Err(), ErrUnavailable)
+		require.InDelta(t, 2, lost.Attempts, 1, "renewals are counted, not looks")
 		synctest.Wait()
 		require.Equal(t, 1, events.count(evAtRisk))
 		require.Equal(t, 1, events.count(evLost))
