@@ -25,7 +25,9 @@
 //   - A step of the database's clock, by hand or by a failover to a node whose clock is ahead by more than the
 //     margin, ends leases early. The holder learns of it at its next renewal.
 //   - A failover that loses acknowledged writes loses the rows that tell who holds what. The holder's renewal does not
-//     bring them back: it finds the loss, at most 1.1 × Renew later. Until then a second holder is possible.
+//     bring them back: it finds the loss, at most 1.1 × Renew later. Until then a second holder is possible; if the old primary goes on serving
+//     its clients, for as long as it does and TTL − Margin longer. Not so on a store that confirms what it wrote at all
+//     nodes that may become primary (see [Config].ConfirmTimeout), if all who use the table do.
 //   - Waiting is fair enough, not fair: local callers are served first in, first out; between processes whoever asks
 //     first after a release wins.
 //   - Locks are not reentrant, and there are no shared or counted ones.

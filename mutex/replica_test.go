@@ -173,8 +173,8 @@ func (r *pairRig) promote() {
 
 // looked returns when the replica was looked at since the rig began, and for how many leases.
 func (r *pairRig) looked() []seenLook {
-	r.pair.mu.Lock()
-	defer r.pair.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	looks := make([]seenLook, len(r.looks))
 	for i, l := range r.looks {
 		looks[i] = seenLook{l.at - time.Duration(r.start.UnixNano()), l.leases}
