@@ -103,7 +103,8 @@ func lockAndUnlock(ctx context.Context, locks *mutex.Client) error {
 // once from memory, below the pool of database/sql, below the store, below the lock. The differences are the shares: of
 // the pool ("pool", which is the floor), of the store, and of the lock.
 func BenchmarkShare(b *testing.B) {
-	ctx := context.Background()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Hour) // as every call that is to end some time
+	defer cancel()
 	db := sql.OpenDB(instant{})
 	b.Cleanup(func() { require.NoError(b, db.Close()) })
 	st, err := mssql.New(db, mssql.Config{})
