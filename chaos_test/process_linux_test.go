@@ -191,7 +191,7 @@ func pauses(h history.History) []check.Pause {
 }
 
 func TestProcesses(t *testing.T) {
-	t.Parallel() // with what waits like it
+	t.Parallel() // with the runs on SQL servers, which wait as well
 	t.Run("SAF-05 processes are stopped and killed while they hold", func(t *testing.T) {
 		dir := t.TempDir()
 		start := onBoot(0)()

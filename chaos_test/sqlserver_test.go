@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,7 +14,6 @@ import (
 	"github.com/aaravsoft/leasehold/chaos_test/history"
 	"github.com/aaravsoft/leasehold/internal/mssqlsim"
 	"github.com/aaravsoft/leasehold/internal/mssqlsim/engine"
-	"github.com/aaravsoft/leasehold/internal/mssqlsim/engine/sqlerr"
 	"github.com/aaravsoft/leasehold/internal/mssqlsim/tds"
 	"github.com/aaravsoft/leasehold/mutex"
 	"github.com/aaravsoft/leasehold/store"
@@ -24,11 +22,11 @@ import (
 
 // sqlServer is one simulated SQL Server, which the real driver talks to. It runs in real time.
 type sqlServer struct {
+	wires
 	sim    *mssqlsim.Server
 	stores []*mssql.Store
 	admin  *mssql.Store // the operator's
 	db     *sql.DB      // of somebody who locks rows
-	tally  tally
 }
 
 // inRealTime is a service whose margins are large, because timers are late on a machine that does much else.
@@ -46,6 +44,7 @@ func inRealTime() profile {
 
 func newSQLServer(t *testing.T, clients int) *sqlServer {
 	s := &sqlServer{sim: mssqlsim.New(mssqlsim.Options{})}
+	s.servers = []*mssqlsim.Server{s.sim}
 	open := func(app string) *mssql.Store {
 		st, err := mssql.Open(s.sim.DSN("app name="+app), mssql.Config{})
 		require.NoError(t, err)
@@ -61,8 +60,6 @@ func newSQLServer(t *testing.T, clients int) *sqlServer {
 	require.NoError(t, err)
 	return s
 }
-
-func app(client int) string { return fmt.Sprintf("chaos-%d", client) }
 
 func (s *sqlServer) store(i int) store.Store { return s.stores[i] }
 
@@ -80,29 +77,8 @@ func (s *sqlServer) limits() limits {
 
 func (s *sqlServer) faults() []fault {
 	leases := engine.Match{Contains: "[Leases]"}
-	return []fault{
-		s.wire("black hole", tds.AtWire, tds.Silence()),
-		s.wire("slow network", tds.AtWire, tds.Delay(30*time.Millisecond)),
-		s.wire("request held up", tds.AtRequest, tds.Silence()),
-		s.wire("answer held up", tds.AtReply, tds.Silence()),
-		s.wire("slow answer", tds.AtReply, tds.Delay(200*time.Millisecond)),
-		s.wire("request lost", tds.AtRequest, tds.Close(tds.RST)),
-		s.wire("answer lost", tds.AtReply, tds.Close(tds.RST)),
-		s.wire("answer cut", tds.AtReply, tds.Cut(60, tds.FIN)),
-		s.wire("answer and cancellation held up", tds.AtReply, tds.Silence(), tds.AtAttention),
-		s.engine("deadlock victim", engine.BeforeCommit, leases, sqlerr.Deadlock(51)),
-		s.engine("deadlock victim, after the commit", engine.AfterCommit, leases, sqlerr.Deadlock(51)),
-		s.engine("lock timeout", engine.BeforeStatement, leases, sqlerr.LockTimeout()),
-		s.engine("throttled", engine.BeforeStatement, leases, sqlerr.New(10929, "Resource ID: 1. The server is currently too busy.").With(20, 1)),
-		{
-			name: "connections cut", longest: time.Millisecond,
-			begin: func(_ *rand.Rand, client int) func() {
-				s.tally.add("connections cut", s.sim.Wire.CloseConns(tds.Match{App: app(client)}, tds.RST))
-				return func() {}
-			},
-			hits: s.tally.of("connections cut"),
-		},
-		{
+	return append(s.wires.faults(),
+		fault{
 			name: "restart", resource: network, longest: 400 * time.Millisecond,
 			begin: func(*rand.Rand, int) func() {
 				s.sim.Wire.Refuse()
@@ -112,7 +88,7 @@ func (s *sqlServer) faults() []fault {
 			},
 			hits: s.tally.of("restart"),
 		},
-		{
+		fault{
 			name: "clock ahead", resource: network, longest: longest,
 			begin: func(*rand.Rand, int) func() {
 				s.sim.Node.Step(skew)
@@ -121,7 +97,7 @@ func (s *sqlServer) faults() []fault {
 			},
 			hits: s.tally.of("clock ahead"),
 		},
-		{
+		fault{
 			name: "row versions held up", resource: network, longest: 200 * time.Millisecond,
 			begin: func(*rand.Rand, int) func() {
 				gate := s.sim.Node.Gate(engine.RowVersionDrawn, leases)
@@ -132,43 +108,8 @@ func (s *sqlServer) faults() []fault {
 			},
 			hits: s.tally.of("row versions held up"),
 		},
-		{name: "row locked", resource: network, longest: 600 * time.Millisecond, begin: s.lockRow, hits: s.tally.of("row locked")},
-	}
-}
-
-// wire is a fault of one client's connections.
-func (s *sqlServer) wire(name string, place tds.Place, effect tds.Effect, also ...tds.Place) fault {
-	return fault{
-		name: name, longest: longest,
-		begin: func(_ *rand.Rand, client int) func() {
-			var switches []*tds.Switch
-			for _, at := range append(also, place) {
-				switches = append(switches, s.sim.Wire.Inject(tds.Fault{Match: tds.Match{App: app(client)}, Place: at, Effect: effect}))
-			}
-			return func() {
-				s.tally.add(name, switches[0].Count()) // of the rarest
-				for _, sw := range switches {
-					sw.Off()
-				}
-			}
-		},
-		hits: s.tally.of(name),
-	}
-}
-
-// engine is a fault of statements, whoever sends them.
-func (s *sqlServer) engine(name string, point engine.Point, match engine.Match, err error) fault {
-	return fault{
-		name: name, resource: network, longest: 400 * time.Millisecond,
-		begin: func(rng *rand.Rand, _ int) func() {
-			f := s.sim.Node.Fail(point, match, 1+rng.IntN(4), err)
-			return func() {
-				s.tally.add(name, f.Hits())
-				f.Remove()
-			}
-		},
-		hits: s.tally.of(name),
-	}
+		fault{name: "row locked", resource: network, longest: 600 * time.Millisecond, begin: s.lockRow, hits: s.tally.of("row locked")},
+	)
 }
 
 // lockRow has somebody hold a row in a transaction that takes its time.
@@ -195,44 +136,4 @@ func (s *sqlServer) close() {
 	}
 	_ = s.db.Close()
 	s.sim.Close()
-}
-
-func TestSQLServer(t *testing.T) {
-	t.Parallel() // with what waits like it
-	inParallel(t, inRealTime(), func(t *testing.T, p profile, _ uint64) topology { return newSQLServer(t, p.clients) })
-}
-
-// inParallel drives runs in real time, which mostly wait, beside each other; and judges them afterwards, for that takes
-// processors away from timers.
-func inParallel(t *testing.T, p profile, open func(t *testing.T, p profile, seed uint64) topology) {
-	seeds := uint64(*seedsFlag)
-	if *durationFlag == 0 {
-		seeds = min(seeds, 3) // the short run
-	}
-	type result struct {
-		history  history.History
-		topology topology
-		err      error
-	}
-	results := make([]result, seeds)
-	t.Run("drive", func(t *testing.T) {
-		for i := range results {
-			t.Run(fmt.Sprintf("seed %d", *seedFlag+uint64(i)), func(t *testing.T) {
-				t.Parallel()
-				r := &results[i]
-				r.topology = open(t, p, *seedFlag+uint64(i))
-				r.history, r.err = drive(p, *seedFlag+uint64(i), r.topology)
-			})
-		}
-	})
-	var branches []map[string]int
-	for i, r := range results {
-		seed := *seedFlag + uint64(i)
-		t.Run(fmt.Sprintf("judge seed %d", seed), func(t *testing.T) {
-			require.NoError(t, r.err)
-			branches = append(branches, check.Branches(r.history), struck(r.topology))
-			report(t, command(strings.Split(t.Name(), "/")[0], p, seed), r.history, judge(t, r.history, p, r.topology.limits()))
-		})
-	}
-	t.Logf("%d runs came to:\n%s", seeds, check.Count(branches...))
 }

@@ -46,6 +46,7 @@ type limits struct {
 	late    time.Duration // how long an abandoned statement may still be executed
 	clock   check.Clock
 	timers  time.Duration // how late a timer may be
+	regress bool          // tokens may go back: what had a greater one was lost
 	forks   bool          // a failover may lose what was answered: there is no one table that explains all answers
 }
 

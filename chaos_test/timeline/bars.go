@@ -64,16 +64,10 @@ func (p *picture) client(name string, calls []*call, faults []window) {
 			p.gone[name] = w.At
 		}
 	}
-	var rows []time.Duration // until when each is taken
+	var rows stack
 	place := make([]int, len(calls))
 	for i, c := range calls {
-		row := slices.IndexFunc(rows, func(until time.Duration) bool { return until <= c.At })
-		if row < 0 {
-			row = len(rows)
-			rows = append(rows, 0)
-		}
-		rows[row] = c.to
-		place[i] = row
+		place[i] = rows.place(c.At, c.to)
 	}
 	height := stripHeight + float64(len(rows))*rowHeight
 	y := p.lane(name, height)
@@ -111,7 +105,11 @@ func (p *picture) call(c *call, y float64) {
 	for _, e := range c.events {
 		lost = lost || e.Kind == history.Lost
 	}
+	over := false // the end of the context may be recorded after that of Unlock
 	for _, e := range c.events {
+		if over && e.Kind != history.Write {
+			continue
+		}
 		switch e.Kind { //nolint:exhaustive // those that change the bar
 		case history.Grant:
 			bar(e.At, "")
@@ -132,7 +130,7 @@ func (p *picture) call(c *call, y float64) {
 			}
 		case history.Unlocked:
 			bar(e.At, "Unlock: "+cmp.Or(e.Class, "confirmed"))
-			class = ""
+			class, over = "", true
 		case history.Write:
 			p.write(e, y)
 		}

@@ -172,15 +172,38 @@ func (w window) box(y, height float64) box {
 
 func clock(d time.Duration) string { return fmt.Sprintf("%.4f s", d.Seconds()) }
 
-// everybody draws the faults that strike all clients: each kind has a lane strip, and shades all lanes below.
+// everybody draws the faults that strike all clients: each has a strip, and shades all lanes below.
 func (p *picture) everybody(faults map[string][]window) {
-	if len(faults[""]) == 0 {
+	all := faults[""]
+	if len(all) == 0 {
 		return
 	}
-	y := p.lane("everybody", stripHeight)
-	for _, w := range faults[""] {
-		p.Faults = append(p.Faults, w.box(y, 0))
+	var rows stack
+	place := make([]float64, len(all))
+	for i, w := range all {
+		place[i] = float64(rows.place(w.At, w.to)) * stripHeight
 	}
+	y := p.lane("everybody", float64(len(rows))*stripHeight)
+	for i, w := range all {
+		b := w.box(y+place[i], stripHeight-2)
+		p.Faults = append(p.Faults, b)
+		b.Class, b.Label, b.H = "wide", "", 0
+		p.Faults = append(p.Faults, b)
+	}
+}
+
+// stack holds what is to be drawn at one time in rows below each other: until when each row is taken.
+type stack []time.Duration
+
+// place returns the first row that is free.
+func (s *stack) place(from, to time.Duration) int {
+	row := slices.IndexFunc(*s, func(until time.Duration) bool { return until <= from })
+	if row < 0 {
+		row = len(*s)
+		*s = append(*s, 0)
+	}
+	(*s)[row] = to
+	return row
 }
 
 // clients are those that took locks, by name.
