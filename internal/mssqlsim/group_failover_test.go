@@ -2,16 +2,29 @@ package mssqlsim_test
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
 	"time"
 
+	mssql "github.com/microsoft/go-mssqldb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/aaravsoft/leasehold/internal/mssqlsim"
 )
+
+// unacknowledged commits a row of which its client is never told, and waits until a secondary shows it.
+func unacknowledged(t *testing.T, g *mssqlsim.Group, db *sql.DB, name, shown string) {
+	t.Helper()
+	before := g.Status(shown).Applied
+	done := make(chan error, 1)
+	go func() { done <- put(context.WithoutCancel(t.Context()), db, name) }()
+	t.Cleanup(func() { assert.Error(t, <-done) })
+	require.Eventually(t, func() bool { return g.Status(shown).Applied > before }, 5*time.Second, time.Millisecond)
+}
 
 func TestGroupFailsOver(t *testing.T) {
 	t.Run("planned: the listener follows, nothing is lost, row versions go on, the old primary is a secondary", func(t *testing.T) {
@@ -106,13 +119,39 @@ func TestGroupFailsOver(t *testing.T) {
 		g, db := group(t, mssqlsim.GroupOptions{})
 		require.NoError(t, put(t.Context(), db, "one"))
 		g.Down("a")
-		require.Error(t, connect(t, g.NodeDSN("a")).PingContext(t.Context()))
-		require.Error(t, connect(t, g.DSN()).PingContext(t.Context()))
+		for _, dsn := range []string{g.NodeDSN("a"), g.DSN()} {
+			err := connect(t, dsn).PingContext(t.Context())
+			require.Error(t, err)
+			_, answered := errors.AsType[mssql.Error](err)
+			assert.False(t, answered, "%v", err)
+		}
 		require.NoError(t, g.Failover("b"))
 		require.NoError(t, put(t.Context(), db, "two"))
 		g.Up("a")
 		applied(t, g, "a")
 		assert.Equal(t, 1, count(t, connect(t, g.NodeDSN("a")), "two"))
+	})
+
+	t.Run("automatic: a third node that was ahead loses what the new primary has not", func(t *testing.T) {
+		g, db := group(t, mssqlsim.GroupOptions{SessionTimeout: time.Hour})
+		g.SetLag("b", frozen)
+		unacknowledged(t, g, db, "lost", "c")
+		g.Down("a")
+		require.NoError(t, g.Failover("b"))
+		g.SetLag("b", 0)
+		require.NoError(t, put(t.Context(), db, "new"))
+		applied(t, g, "c")
+		third := connect(t, g.NodeDSN("c"))
+		assert.Zero(t, count(t, third, "lost"))
+		assert.Equal(t, 1, count(t, third, "new"))
+	})
+
+	t.Run("planned: what was not yet acknowledged is handed over", func(t *testing.T) {
+		g, db := group(t, mssqlsim.GroupOptions{SessionTimeout: time.Hour})
+		g.SetLag("b", frozen)
+		unacknowledged(t, g, db, "job", "c")
+		require.NoError(t, g.Failover("b"))
+		assert.Equal(t, 1, count(t, db, "job"))
 	})
 
 	t.Run("a primary that was down goes on", func(t *testing.T) {
@@ -130,7 +169,11 @@ func TestGroupFailsOver(t *testing.T) {
 		g.Down("b")
 		require.NoError(t, put(within(t), db, "job"))
 		assert.Error(t, g.Failover("b"))
+		g.SetLag("b", frozen)
 		g.Up("b")
+		assert.False(t, g.Synchronized("b"))
+		assert.Error(t, g.Failover("b"), "it has not caught up")
+		g.SetLag("b", 0)
 		require.NoError(t, g.WaitSynchronized(within(t), "b"))
 		require.NoError(t, g.Failover("b"))
 		assert.Equal(t, 1, count(t, db, "job"))
@@ -260,6 +303,12 @@ func TestGroupIsForced(t *testing.T) {
 		defer cancel()
 		require.ErrorIs(t, put(ctx, old, "job"), context.DeadlineExceeded)
 		g.Resume("c")
-		require.NoError(t, put(within(t), connect(t, g.DSN()), "job"))
+		fresh := connect(t, g.DSN())
+		for _, name := range []string{"one", "two", "three"} {
+			require.NoError(t, put(within(t), fresh, name))
+		}
+		again, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		require.ErrorIs(t, put(again, old, "again"), context.DeadlineExceeded, "c has as many records, but other ones")
 	})
 }
