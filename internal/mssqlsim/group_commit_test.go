@@ -24,7 +24,6 @@ func TestGroupCommits(t *testing.T) {
 
 	t.Run("hardened is not yet seen, and not lost", func(t *testing.T) {
 		g, db := group(t, mssqlsim.GroupOptions{})
-		applied(t, g, "b")
 		g.SetRedoLag("b", frozen)
 		second := connect(t, g.NodeDSN("b"))
 		require.NoError(t, put(t.Context(), db, "job"))

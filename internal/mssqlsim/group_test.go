@@ -22,13 +22,16 @@ const (
 	frozen     = time.Hour // a lag that no test lives to see the end of
 )
 
-// group starts a group with a table and a connection pool through its listener.
+// group starts a group with a table on every node and a connection pool through its listener.
 func group(t *testing.T, options mssqlsim.GroupOptions) (*mssqlsim.Group, *sql.DB) {
 	t.Helper()
 	g := simtest.RunGroup(t, options)
 	db := connect(t, g.DSN())
 	run(t, db, `CREATE TABLE Leases (Name NVARCHAR(20) COLLATE Latin1_General_100_BIN2 NOT NULL,
 		Owner NVARCHAR(20) NOT NULL, Expires DATETIMEOFFSET(7) NOT NULL, Version ROWVERSION NOT NULL, CONSTRAINT PK PRIMARY KEY (Name));`)
+	for _, name := range g.Nodes() {
+		applied(t, g, name)
+	}
 	return g, db
 }
 
@@ -132,7 +135,6 @@ func TestGroupReplicates(t *testing.T) {
 
 	t.Run("a transaction is seen whole", func(t *testing.T) {
 		g, db := group(t, asynchronous())
-		applied(t, g, "b")
 		g.Suspend("b")
 		tx, err := db.BeginTx(t.Context(), nil)
 		require.NoError(t, err)
@@ -151,7 +153,6 @@ func TestGroupReplicates(t *testing.T) {
 
 	t.Run("a lag delays what readers see", func(t *testing.T) {
 		g, db := group(t, asynchronous())
-		applied(t, g, "b")
 		second := connect(t, g.NodeDSN("b"))
 		g.SetLag("b", frozen)
 		require.NoError(t, put(t.Context(), db, "job"))
@@ -167,7 +168,6 @@ func TestGroupReplicates(t *testing.T) {
 
 	t.Run("a suspended secondary shows what it had", func(t *testing.T) {
 		g, db := group(t, mssqlsim.GroupOptions{})
-		applied(t, g, "b")
 		g.Suspend("b")
 		require.NoError(t, put(t.Context(), db, "job"))
 		second := connect(t, g.NodeDSN("b"))
@@ -196,7 +196,6 @@ func TestGroupReaders(t *testing.T) {
 
 	t.Run("a secondary says that it is read-only, and refuses writes with 3906", func(t *testing.T) {
 		g, db := group(t, options)
-		applied(t, g, "all")
 		second := connect(t, g.NodeDSN("all"))
 		const updateability = `SELECT CAST(DATABASEPROPERTYEX(DB_NAME(), 'Updateability') AS NVARCHAR(20)) WHERE 1 = @p1;`
 		assert.Equal(t, "READ_WRITE", ask[string](t, db, updateability, 1))
