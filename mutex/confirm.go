@@ -46,7 +46,9 @@ func lookPause(unconfirmed time.Duration) time.Duration {
 
 // covers reports whether a replica that shows a lease up to shown has the write that returned expires. Later will do: it has
 // that write and a newer one.
-func covers(shown, expires time.Time) bool { return !shown.IsZero() && !shown.Before(expires) }
+func covers(shown, expires time.Time) bool {
+	return !shown.IsZero() && !expires.IsZero() && !shown.Before(expires)
+}
 
 var errBehind = errors.New("they do not show it yet")
 
@@ -70,7 +72,7 @@ func (w *waiter) confirmed(sent clock.Instant, lease store.Lease) error {
 	limit, why := w.timing.confirm, errBehind
 	for {
 		since := c.clk().Since(sent)
-		if since > limit-minLook {
+		if limit-since < min(minLook, limit/2) {
 			return notConfirmed(limit, why)
 		}
 		w.looking(notConfirmed(since, why))

@@ -221,6 +221,12 @@ func TestConfirmedGrants(t *testing.T) {
 		require.Len(t, r.looked(), 1)
 		require.NoError(t, g.Unlock())
 	})
+	bubble(t, "a ConfirmTimeout of next to nothing is enough for replicas that never are behind", func(t *testing.T) {
+		r := newPairRig(t)
+		g, err := r.client(Config{ConfirmTimeout: time.Millisecond}).TryLock(t.Context(), "job")
+		require.NoError(t, err)
+		require.NoError(t, g.Unlock())
+	})
 	bubble(t, "D counts from the request, however long the replicas take", func(t *testing.T) {
 		r := newPairRig(t)
 		r.set(func() { r.lag = 1200 * time.Millisecond })

@@ -18,7 +18,7 @@ type Hooks struct {
 	Waiting  func(Event) // a Lock begins to wait; Err says who holds the name
 	Acquired func(Event)
 	Refused  func(Event) // one attempt was refused (*HeldError) or failed
-	Renewed  func(Event)
+	Renewed  func(Event) // trust has grown: where replicas confirm, that is when they do
 	AtRisk   func(Event) // a renewal failed, or the replicas do not confirm it; it is tried again until Left is over. Once until the next success
 	Lost     func(Event) // Err is the *LostError
 	Released func(Event) // Err is nil, or says why the release is not confirmed

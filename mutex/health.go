@@ -14,7 +14,7 @@ type Health struct {
 	Store       error         // nil: the store has answered just now; ErrClosed: the client is closed
 	Breaker     breaker.State // the zero State if there is no breaker
 	Held        int           // guards that are live or draining
-	AtRisk      int           // of them: a renewal failed, and none has succeeded since
+	AtRisk      int           // of them: a renewal failed, or is not confirmed, and none has been since
 	LastRenewal time.Time     // when a renewal last succeeded; zero: none has
 }
 

@@ -213,7 +213,9 @@ func (c *confirmation) look(ctx context.Context, g *cohort, list []suspect) {
 	c.mu.Lock()
 	for i, s := range list {
 		own := &s.hold.unconfirmed
-		raised[i] = own.proofs.confirm(shown[i])
+		if raised[i] = own.proofs.confirm(shown[i]); raised[i] != (proof{}) {
+			own.blamed = false // it is about to be out of risk
+		}
 		if len(own.proofs) == 0 { // also if it was forgotten
 			delete(g.behind, s.hold)
 			continue

@@ -173,6 +173,31 @@ func TestConfirmedRenewals(t *testing.T) {
 		require.NoError(t, g.Err())
 		require.NoError(t, g.Unlock())
 	})
+	bubble(t, "the shortest lease there is", func(t *testing.T) {
+		r := newPairRig(t)
+		r.set(func() { r.slow = 5 * time.Millisecond })
+		r.faults.Add(faultstore.Fault{Ops: faultstore.All, Delay: 5 * time.Millisecond})
+		g := mustLock(t, r.client(Config{TTL: minTTL}), "job")
+		time.Sleep(time.Minute)
+		require.NoError(t, g.Err())
+		require.NoError(t, g.Unlock())
+	})
+	bubble(t, "at risk, better, and at risk again", func(t *testing.T) {
+		r := newPairRig(t)
+		var events eventLog
+		a := r.client(Config{TTL: time.Minute, Renew: 5 * time.Second, Hooks: events.hooks()})
+		g := mustLock(t, a, "job")
+		r.set(func() { r.refuse = downError(errDown) })
+		r.sleepUntil(12 * time.Second) // two renewals
+		require.Equal(t, 1, events.count(evAtRisk))
+		r.set(func() { r.refuse = nil; r.frozen = r.start.Add(7 * time.Second) })
+		r.sleepUntil(12500 * time.Millisecond)
+		require.Equal(t, 1, events.count(evRenewed), "the first of them is confirmed")
+		r.set(func() { r.refuse = downError(errDown) })
+		r.sleepUntil(13 * time.Second)
+		require.Equal(t, 2, events.count(evAtRisk), "and the second is not")
+		require.NoError(t, g.Unlock())
+	})
 	bubble(t, "1,000 guards are looked at together", func(t *testing.T) {
 		r := newPairRig(t)
 		a := r.client(Config{})
@@ -366,5 +391,6 @@ func TestProofs(t *testing.T) {
 	})
 	t.Run("an answer without an expiry is none", func(t *testing.T) {
 		require.False(t, covers(time.Time{}, time.Time{}))
+		require.False(t, covers(time.Now(), time.Time{}))
 	})
 }
