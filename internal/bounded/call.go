@@ -26,9 +26,11 @@ type call[T any] struct {
 	// The caller and the call's goroutine agree by one swap of settled on who hands on the answer: the caller who
 	// waited for it, or the goroutine because the caller has left.
 	settled atomic.Bool
-	done    chan struct{} // closed when value and err are there for the caller
-	value   T
-	err     error
+	// Likewise by one swap of begun on whether the store is called at all.
+	begun atomic.Bool
+	done  chan struct{} // closed when value and err are there for the caller
+	value T
+	err   error
 }
 
 // do makes the call. Either it returns the store's answer, or it abandons the call and leaves the answer to late.
@@ -49,9 +51,22 @@ func (c *call[T]) do() (T, error) {
 
 	c.ctx, c.done = ctx, make(chan struct{})
 	go c.ask()
+	return c.answer()
+}
+
+// answer waits for the store's answer, or leaves without.
+func (c *call[T]) answer() (T, error) {
+	var none T
 	if !c.wait() && c.settled.CompareAndSwap(false, true) {
+		why := ended(c.caller, c.ctx)
+		if c.begun.CompareAndSwap(false, true) {
+			// On a busy machine ask has not come to run yet. Now it never calls the store: what the caller does next may
+			// rest on that, as the release of an owner id that must not be sent any more.
+			c.lane.answered()
+			return none, notSent(c.op, why)
+		}
 		c.lane.abandon()
-		return none, unclear(c.op, fmt.Errorf("%w: %w", ErrAbandoned, ended(c.caller, ctx)))
+		return none, unclear(c.op, fmt.Errorf("%w: %w", ErrAbandoned, why))
 	}
 	<-c.done
 	c.lane.answered()
@@ -60,6 +75,9 @@ func (c *call[T]) do() (T, error) {
 
 // ask is the call's goroutine. It ends with the store's call, and outlives do only if it is abandoned.
 func (c *call[T]) ask() {
+	if !c.begun.CompareAndSwap(false, true) {
+		return // the caller has left
+	}
 	returned := false
 	defer func() {
 		if p := recover(); p != nil {

@@ -4,8 +4,12 @@ import (
 	"context"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/aaravsoft/leasehold/store"
 )
 
 // A place that is given to a caller who leaves at that moment must not be lost. The moment cannot be hit from outside.
@@ -31,5 +35,32 @@ func TestPlaceOfACallerWhoLeavesIsPassedOn(t *testing.T) {
 		assert.ElementsMatch(t, []bool{false, true}, []bool{<-entered, <-entered})
 		assert.Equal(t, 1, l.flying)
 		assert.Empty(t, l.waiting)
+	})
+}
+
+// A call whose goroutine has not come to run when its caller leaves is never made. The moment cannot be hit from outside.
+func TestACallThatHasNotBegunIsNeverMade(t *testing.T) {
+	t.Run("ACQ-02 no statement is sent for a caller who has left and cleaned up", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			c := &call[int]{
+				caller: t.Context(), ctx: ctx, lane: &lane{flying: 1}, op: "acquire", start: time.Now(),
+				limit: LimitError{Limit: time.Second}, done: make(chan struct{}),
+				run: func(context.Context, context.Context) (int, error) {
+					t.Error("the store was called")
+					return 0, nil
+				},
+				late: func(int, error) { t.Error("there is nothing to come late") },
+			}
+			_, err := c.answer() // and ask does not run
+			require.ErrorIs(t, err, store.ErrUnavailable)
+			require.NotErrorIs(t, err, store.ErrUnclear)
+			require.NotErrorIs(t, err, ErrAbandoned)
+			assert.Zero(t, c.lane.flying)
+			assert.Zero(t, c.lane.abandoned)
+			c.ask()
+			assert.Zero(t, c.lane.abandoned)
+		})
 	})
 }
