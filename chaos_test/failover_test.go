@@ -20,8 +20,12 @@ func failovers() profile {
 
 func TestGroup(t *testing.T) {
 	t.Run("REP-03 confirmed", func(t *testing.T) {
+		never := []string{
+			"a lock was broken by an operator",              // there is none
+			"a guard was lost: the row was somebody else's", // until its trust ends, all nodes have the row
+		}
 		var branches []map[string]int
-		for seed := *seedFlag; seed < *seedFlag+uint64(*seedsFlag); seed++ {
+		for seed := *seedFlag; more(seed, branches, never...); seed++ {
 			t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 				p := failovers()
 				var topo *group
@@ -33,7 +37,7 @@ func TestGroup(t *testing.T) {
 				report(t, command("TestGroup", p, seed), h, judge(t, h, p, l))
 			})
 		}
-		t.Log(check.Count(branches...))
+		sometimes(t, branches, never...)
 	})
 	t.Run("REP-03 not confirmed: as long as the split, and then as long as the old holder trusts", func(t *testing.T) {
 		var longest time.Duration

@@ -40,6 +40,9 @@ func newSQLGroup(t *testing.T, of groupOf, seed uint64, clients int) *sqlGroup {
 		Resolving:             time.Duration(rng.Int64N(int64(100 * time.Millisecond))),
 		RowVersionReservation: []uint64{0, 4000}[rng.IntN(2)],
 	})
+	if of.mode == mssqlsim.Synchronous {
+		g.group.SetRequiredSecondaries(rng.IntN(2))
+	}
 	for _, name := range g.group.Nodes() {
 		server := g.group.Node(name)
 		server.Node.Step(time.Duration(rng.Int64N(int64(skew))))
@@ -84,6 +87,7 @@ func (g *sqlGroup) faults() []fault {
 		fault{name: "planned failover", resource: role, longest: 50 * time.Millisecond, begin: g.planned, hits: g.tally.of("planned failover")},
 		g.forced("forced failover", g.group.ForceFailover, func() {}),
 		g.forced("forced failover, split", g.group.SplitFailover, g.group.EndSplit),
+		fault{name: "a node is down", resource: role, longest: split, begin: g.down, hits: g.tally.of("a node is down")},
 		g.node("a secondary lags", func(name string, rng *rand.Rand) func() {
 			g.group.SetLag(name, time.Duration(rng.Int64N(int64(time.Second))))
 			return func() { g.group.SetLag(name, 0) }
@@ -116,6 +120,32 @@ func (g *sqlGroup) planned(rng *rand.Rand, _ int) func() {
 	return func() {}
 }
 
+// down takes a node away, and brings it back. If it is the primary, the group fails over if it can do so without loss.
+func (g *sqlGroup) down(rng *rand.Rand, _ int) func() {
+	nodes := g.group.Nodes()
+	name := nodes[rng.IntN(len(nodes))]
+	primary := g.group.Primary() == name
+	g.group.Down(name)
+	g.tally.add("a node is down", 1)
+	if primary && rng.IntN(2) == 0 {
+		_ = g.group.Failover(g.secondary(rng))
+	}
+	return func() {
+		g.group.Up(name)
+		g.mend()
+	}
+}
+
+// mend lets every node follow the primary.
+func (g *sqlGroup) mend() {
+	for _, node := range g.group.Nodes() {
+		if g.group.Status(node).Role == mssqlsim.RoleResolving {
+			_ = g.group.Rejoin(node)
+		}
+		g.group.Resume(node)
+	}
+}
+
 // forced is a failover to a node as it is, until everybody follows it.
 func (g *sqlGroup) forced(name string, failover func(to string) error, end func()) fault {
 	return fault{
@@ -126,12 +156,7 @@ func (g *sqlGroup) forced(name string, failover func(to string) error, end func(
 			}
 			return func() {
 				end()
-				for _, node := range g.group.Nodes() {
-					if g.group.Status(node).Role == mssqlsim.RoleResolving {
-						_ = g.group.Rejoin(node)
-					}
-					g.group.Resume(node)
-				}
+				g.mend()
 			}
 		},
 	}

@@ -36,6 +36,7 @@ func (w *wires) faults() []fault {
 		w.engine("deadlock victim, after the commit", engine.AfterCommit, leases, sqlerr.Deadlock(51)),
 		w.engine("lock timeout", engine.BeforeStatement, leases, sqlerr.LockTimeout()),
 		w.engine("throttled", engine.BeforeStatement, leases, sqlerr.New(10929, "Resource ID: 1. The server is currently too busy.").With(20, 1)),
+		w.noLogin(),
 		{
 			name: "connections cut", longest: time.Millisecond,
 			begin: func(_ *rand.Rand, client int) func() {
@@ -70,6 +71,28 @@ func (w *wires) wire(name string, place tds.Place, effect tds.Effect, also ...td
 			}
 		},
 		hits: w.tally.of(name),
+	}
+}
+
+// noLogin leaves a client without connections, and without a way to get some: what a login storm does, or a pool that is used up.
+func (w *wires) noLogin() fault {
+	const name = "no login"
+	return fault{
+		name: name, longest: longest, hits: w.tally.of(name),
+		begin: func(_ *rand.Rand, client int) func() {
+			var switches []*tds.Switch
+			for _, s := range w.servers {
+				match := tds.Match{App: app(client)}
+				switches = append(switches, s.Wire.Inject(tds.Fault{Match: match, Place: tds.AtLogin, Effect: tds.Silence()}))
+				s.Wire.CloseConns(match, tds.FIN)
+			}
+			return func() {
+				for _, sw := range switches {
+					w.tally.add(name, sw.Count())
+					sw.Off()
+				}
+			}
+		},
 	}
 }
 

@@ -29,9 +29,10 @@ func Branches(h history.History) map[string]int {
 		"a lost guard was unlocked":                                  0,
 		"a stale write was refused":                                  0,
 		"a lock was broken by an operator":                           0,
+		"a grant was given back, unconfirmed or too late":            0,
 		"a refusal named a row that its own client had given up":     0,
 	}
-	b := branches{n: n, unclear: map[string]bool{}, burnt: map[string]string{}, last: map[string]string{}, called: map[call]time.Duration{}, lost: map[call]bool{}}
+	b := branches{n: n, unclear: map[string]bool{}, granted: map[string]bool{}, burnt: map[string]string{}, last: map[string]string{}, called: map[call]time.Duration{}, lost: map[call]bool{}}
 	for _, e := range h.Events {
 		b.see(e)
 	}
@@ -53,6 +54,7 @@ func Missing(runs ...map[string]int) []string {
 type branches struct {
 	n       map[string]int
 	unclear map[string]bool   // owners with an unclear acquire
+	granted map[string]bool   // owners that the store has granted something, and that are no guard yet
 	burnt   map[string]string // owners that were released, and by which client
 	last    map[string]string // the owner whose row stands, by name, as far as answers tell
 	called  map[call]time.Duration
@@ -66,10 +68,15 @@ func (b *branches) see(e history.Event) {
 	case history.Sent:
 		if e.Op == history.Release {
 			b.burnt[e.Owner] = e.Client
+			if b.granted[e.Owner] {
+				b.n["a grant was given back, unconfirmed or too late"]++
+				delete(b.granted, e.Owner)
+			}
 		}
 	case history.Answered:
 		b.answered(e)
 	case history.Grant:
+		delete(b.granted, e.Owner)
 		if e.At-b.called[call{e.Client, e.ID}] > 100*time.Millisecond {
 			b.n["a lock was waited for and granted"]++
 		}
@@ -111,7 +118,7 @@ func (b *branches) see(e history.Event) {
 func (b *branches) answered(e history.Event) {
 	switch {
 	case e.Op == history.Acquire && e.Class == "":
-		b.granted(e)
+		b.grant(e)
 	case e.Op == history.Acquire && e.Class == "unclear":
 		b.unclear[e.Owner] = true
 	case e.Op == history.Acquire && e.Row != nil:
@@ -133,11 +140,11 @@ func (b *branches) answered(e history.Event) {
 	}
 }
 
-func (b *branches) granted(e history.Event) {
+func (b *branches) grant(e history.Event) {
 	if before := b.last[e.Name]; before != "" && before != e.Owner && b.burnt[before] == "" {
 		b.n["a row was taken over at its expiry"]++
 	}
-	b.last[e.Name] = e.Owner
+	b.last[e.Name], b.granted[e.Owner] = e.Owner, true
 }
 
 // Count is the counts of several runs, for people.
