@@ -221,6 +221,27 @@ func TestConfirmedGrants(t *testing.T) {
 		require.Len(t, r.looked(), 1)
 		require.NoError(t, g.Unlock())
 	})
+	bubble(t, "SAF-05 the machine is suspended while looking", func(t *testing.T) {
+		for _, slept := range []time.Duration{2 * time.Second, 18 * time.Second, time.Hour} {
+			r := newPairRig(t)
+			var ck clocks
+			r.set(func() { r.slow = 100 * time.Millisecond })
+			a, err := newClient(r.faults, Config{NoBreaker: true}, ck.now)
+			require.NoError(t, err)
+			time.AfterFunc(50*time.Millisecond, func() { ck.move(slept, 0) })
+			g, err := a.TryLock(t.Context(), "job")
+			if slept < 10*time.Second {
+				require.NoError(t, err)
+				require.Equal(t, 27*time.Second-slept-100*time.Millisecond, g.Remaining())
+				require.NoError(t, g.Unlock())
+			} else {
+				require.ErrorIs(t, err, ErrUnavailable, "nobody renewed meanwhile, and R of trust is not left")
+			}
+			require.NoError(t, a.Close(t.Context()))
+			_, found := r.row("job")
+			require.False(t, found)
+		}
+	})
 	bubble(t, "a ConfirmTimeout of next to nothing is enough for replicas that never are behind", func(t *testing.T) {
 		r := newPairRig(t)
 		g, err := r.client(Config{ConfirmTimeout: time.Millisecond}).TryLock(t.Context(), "job")

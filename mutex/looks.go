@@ -57,7 +57,7 @@ func newConfirmation(st store.Store, clk clock.Clock) *confirmation {
 }
 
 // gather is how long after a renewal the first look comes: the others of its batch are told at the same time and are to be in
-// the same look, and replicas are never ahead of the answer by much.
+// the same look, and a replica that shows it already is rare.
 const gather = 20 * time.Millisecond
 
 // renewed takes in a renewal that the primary has answered. It is worth nothing yet.
