@@ -89,11 +89,13 @@ func (w *waiter) confirmed(sent clock.Instant, lease store.Lease) error {
 			why = err // a limit says less than an earlier answer
 		}
 		since = c.clk().Since(sent)
-		timer := time.NewTimer(min(lookPause(since), limit-since))
-		select {
-		case <-timer.C:
-		case <-w.ctx.Done():
-			timer.Stop()
+		if pause := min(lookPause(since), limit-since); pause > 0 {
+			timer := time.NewTimer(pause)
+			select {
+			case <-timer.C:
+			case <-w.ctx.Done():
+				timer.Stop()
+			}
 		}
 	}
 }

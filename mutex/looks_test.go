@@ -3,7 +3,6 @@ package mutex
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -268,22 +267,22 @@ func TestLooksThatHang(t *testing.T) {
 	})
 	bubble(t, "Unlock and Close do not wait for them", func(t *testing.T) {
 		r := newPairRig(t)
-		before := runtime.NumGoroutine()
 		a := r.client(Config{})
 		g := mustLock(t, a, "job")
 		r.set(r.hang)
 		time.Sleep(11200 * time.Millisecond)
 		require.Len(t, r.looked(), 2)
+		require.Equal(t, 2, looking(), "the look, and who waits for it")
 		start := time.Now()
 		require.NoError(t, g.Unlock())
 		require.Zero(t, time.Since(start))
 		require.NoError(t, a.Close(t.Context()))
 		require.Less(t, time.Since(start), 100*time.Millisecond)
 		synctest.Wait()
-		require.LessOrEqual(t, runtime.NumGoroutine(), before+1, "the abandoned look")
+		require.Equal(t, 1, looking(), "the abandoned look")
 		r.set(r.free)
 		synctest.Wait()
-		require.LessOrEqual(t, runtime.NumGoroutine(), before)
+		require.Zero(t, looking())
 	})
 	bubble(t, "Close with a lock that is held joins them", func(t *testing.T) {
 		r := newPairRig(t)
@@ -300,6 +299,7 @@ func TestLooksThatHang(t *testing.T) {
 		time.Sleep(time.Hour)
 		require.Len(t, r.looked(), looks)
 		require.ErrorIs(t, g.Err(), ErrLost)
+		require.Equal(t, 1, looking(), "the abandoned look")
 	})
 }
 
@@ -307,12 +307,12 @@ func TestLooksThatHang(t *testing.T) {
 func TestConfirmedLife(t *testing.T) {
 	bubble(t, "nothing runs while everything is confirmed", func(t *testing.T) {
 		r := newPairRig(t)
-		before := runtime.NumGoroutine()
 		a := r.client(Config{})
 		g := mustLock(t, a, "job")
 		time.Sleep(11200 * time.Millisecond)
 		require.Len(t, r.looked(), 2)
-		require.LessOrEqual(t, runtime.NumGoroutine(), before)
+		synctest.Wait()
+		require.Zero(t, looking())
 		looks := len(r.looked())
 		require.NoError(t, g.Unlock())
 		time.Sleep(time.Hour)
@@ -326,6 +326,7 @@ func TestConfirmedLife(t *testing.T) {
 		time.Sleep(12 * time.Second)
 		looks := len(r.looked())
 		require.Greater(t, looks, 1)
+		require.Zero(t, looking(), "between looks")
 		require.NoError(t, g.Unlock())
 		time.Sleep(time.Hour)
 		require.Len(t, r.looked(), looks)
