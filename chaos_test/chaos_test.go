@@ -93,6 +93,26 @@ func TestOneNode(t *testing.T) {
 	}
 }
 
+// TestClockStep is about what is not promised: a clock of the store that is ahead by more than the margin.
+func TestClockStep(t *testing.T) {
+	var longest time.Duration
+	for seed := *seedFlag; seed < *seedFlag+uint64(*seedsFlag); seed++ {
+		p := usual()
+		p.quiet, p.work = 300*time.Millisecond, 2
+		h, l := inBubble(t, p, seed, func() topology {
+			n := newOneNode(memory.New(), seed, p.clients)
+			n.skew = time.Second
+			return n
+		})
+		for _, v := range check.Overlaps(h, 0) {
+			longest = max(longest, v.Until-v.At)
+		}
+		report(t, command("TestClockStep", p, seed), h, judge(t, h, p, l))
+	}
+	t.Log("the longest overlap:", longest)
+	assert.NotZero(t, longest, "it would be a promise that can be kept")
+}
+
 // command runs one seed again.
 func command(test string, p profile, seed uint64) string {
 	return fmt.Sprintf("go test ./chaos_test -run '%s' -chaos.seed %d -chaos.seeds 1 -chaos.duration %v", test, seed, p.duration)

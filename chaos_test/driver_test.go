@@ -21,6 +21,7 @@ type profile struct {
 	quiet                   time.Duration                         // between two faults, on the average
 	work                    float64                               // how long a lock is held, in TTLs, on the average
 	breaks                  time.Duration                         // between two breaks by an operator; zero: none
+	moment                  time.Duration // how much longer than it should a lock may take to become free
 	margin                  func(ttl time.Duration) time.Duration // the client's
 	open                    func(store.Store, history.Observer) (history.Locker, error)
 }
@@ -229,10 +230,12 @@ func (r *run) probe(ctx context.Context, st store.Store) error {
 	if err != nil {
 		return err
 	}
-	// Whatever was left behind has expired within one TTL, and is taken within a moment of that.
-	patience := slices.Max(r.ttls) + time.Second
+	// Whatever was left behind has expired within one TTL, and is taken within a moment of that: which is longer in real time, on
+	// a machine that does much else.
+	ttl := slices.Max(r.ttls)
+	patience := ttl + time.Second + r.moment
 	for i := range r.names {
-		g, err := end.Lock(ctx, fmt.Sprintf("lock-%d", i), r.ttls[0], patience)
+		g, err := end.Lock(ctx, fmt.Sprintf("lock-%d", i), ttl, patience)
 		if err == nil {
 			g.Unlock()
 		}

@@ -49,7 +49,11 @@ func (n *oneNode) store(i int) store.Store { return n.nets[i] }
 func (n *oneNode) inspector() store.Inspector { return n.table }
 
 func (n *oneNode) limits() limits {
-	return limits{clock: check.Clock{Skew: n.skew}}
+	l := limits{clock: check.Clock{Skew: n.skew}}
+	if n.skew > skew {
+		l.overlap = n.skew - margin(0) // of the shortest TTL it is the least
+	}
+	return l
 }
 
 var errNetwork = errors.New("the network is broken")
@@ -107,7 +111,7 @@ func (n *oneNode) ahead() (back func()) {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		if n.skewers += more; n.skewers == step {
-			n.table.Step(time.Duration(more) * skew)
+			n.table.Step(time.Duration(more) * n.skew)
 		}
 	}
 	want(1, 1)

@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 // processes is how they work. The margin is large, because timers are late on a machine that does much else.
 func processes(instance string) profile {
 	return profile{
-		workers: 2, names: 1, ttls: []time.Duration{time.Second}, duration: 6 * time.Second, work: 0.5,
+		workers: 2, names: 1, ttls: []time.Duration{time.Second}, duration: 6 * time.Second, work: 0.5, moment: 10 * time.Second,
 		open: history.Mutex(mutex.Config{TTL: time.Second, Renew: 250 * time.Millisecond, Margin: processMargin, Instance: instance}),
 	}
 }

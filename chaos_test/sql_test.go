@@ -46,7 +46,7 @@ func TestSQL(t *testing.T) {
 	if *durationFlag == 0 {
 		seeds = min(seeds, 2) // the short run
 	}
-	const together = 12
+	const together = 8
 	places := make(chan struct{}, together)
 	runs := make([][]sqlRun, len(onSQL))
 	var all sync.WaitGroup

@@ -37,6 +37,7 @@ func inRealTime() profile {
 		p.duration = *durationFlag
 	}
 	p.ttls = []time.Duration{800 * time.Millisecond, 1500 * time.Millisecond}
+	p.moment = 10 * time.Second
 	p.margin = func(ttl time.Duration) time.Duration { return ttl / 3 }
 	p.open = history.Mutex(mutex.Config{TTL: 1500 * time.Millisecond, Renew: 400 * time.Millisecond, Margin: 500 * time.Millisecond})
 	return p

@@ -58,7 +58,7 @@ func operations(statements []Statement, late time.Duration) []porcupine.Operatio
 		if s.Answer.Row != nil {
 			seen[s.Answer.Row.Owner] = true
 		}
-		if s.done() {
+		if s.done() || s.Op == history.Break { // who breaks a row has seen it
 			seen[s.Owner] = true
 		}
 	}

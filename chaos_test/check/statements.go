@@ -103,7 +103,7 @@ func BurntIDs(h history.History) []Violation {
 			if !isBurnt {
 				burnt[e.Owner] = e.At
 			}
-		case isBurnt && (e.Kind == history.Grant || e.Kind == history.Sent && e.Op == history.Acquire):
+		case isBurnt && (e.Kind == history.Grant || e.Kind == history.Sent && e.Op == history.Acquire && e.Detail != history.Abandoned):
 			found = append(found, Violation{
 				Check: Burnt, At: e.At, Name: e.Name, Clients: []string{e.Client},
 				Text: fmt.Sprintf("%s %s of %s, which was released at %v", e.Kind, e.Op, e.Owner, at),

@@ -48,8 +48,9 @@ const (
 	Heal  Kind = "heal"  // ends
 )
 
-// Abandoned is the Detail of an unclear answer that was given because nobody waited any longer: the statement may still be
-// executed. Other unclear answers come from a connection that has ended, and with it its statement.
+// Abandoned is the Detail of a statement whose context had ended. If it is an unclear answer's, the statement may still be executed;
+// other unclear answers come from a connection that has ended, and with it its statement. If it was so when the store was called, the
+// store has sent nothing.
 const Abandoned = "abandoned"
 
 // Killed is the Detail of a fault after which its client is gone for good.
@@ -138,7 +139,7 @@ func (r *Recorder) Add(e Event) {
 
 const (
 	beat   = 10 * time.Millisecond
-	missed = 50 * time.Millisecond // what is shorter is nothing that a margin does not cover
+	missed = 10 * time.Millisecond
 )
 
 // Pulse records when the process was not run for a while: on a busy machine every timer is late then, and neither the locks nor

@@ -88,9 +88,12 @@ func (s *Store) sent(ctx context.Context, op string, c store.Claim) func(store.L
 	e := Event{
 		Kind: Sent, Client: s.client, ID: s.rec.NextID(), Op: op, Name: c.Name, Owner: c.Owner, TTL: c.TTL,
 	}
+	if ctx.Err() != nil {
+		e.Detail = Abandoned
+	}
 	s.rec.Add(e)
 	return func(l store.Lease, err error) {
-		e.Kind, e.Class = Answered, Class(err)
+		e.Kind, e.Class, e.Detail = Answered, Class(err), ""
 		if ctx.Err() != nil && e.Class == "unclear" {
 			e.Detail = Abandoned
 		}
