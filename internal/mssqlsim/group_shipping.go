@@ -174,10 +174,9 @@ func (g *Group) align(m *member) {
 func (g *Group) harden(ctx context.Context, m *member, record rows.Record) error {
 	g.wakeAll()
 	var timeout <-chan time.Time
-	late := false
 	for {
 		g.mu.Lock()
-		enough, serving := g.hardenedEnough(m, record.Sequence, late), m.role == RolePrimary && !m.down
+		enough, serving := g.hardenedEnough(m, record.Sequence), m.role == RolePrimary && !m.down
 		changed := g.changed
 		g.mu.Unlock()
 		switch {
@@ -193,31 +192,46 @@ func (g *Group) harden(ctx context.Context, m *member, record rows.Record) error
 		select {
 		case <-changed:
 		case <-timeout:
-			late = true
+			g.fallBack(m, record.Sequence)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	}
 }
 
-// hardenedEnough reports whether a record of a primary may be acknowledged. When it is late, a secondary that does not
-// have it is no longer waited for, silently, until it has caught up.
-func (g *Group) hardenedEnough(primary *member, sequence int64, late bool) bool {
+// hardenedEnough reports whether a record of a primary may be acknowledged.
+func (g *Group) hardenedEnough(primary *member, sequence int64) bool {
 	have := 0
-	if g.primary == primary { // one that was left behind in a split has no secondaries any more
-		for _, m := range g.members {
-			switch {
-			case !g.follows(m) || !g.synchronous(m):
-			case m.hardened >= sequence:
-				have++
-			case m.synchronized && late:
-				m.synchronized = false
-				m.fallbacks++
-				g.broadcast()
-			case m.synchronized:
-				return false
-			}
+	for _, m := range g.partners(primary) {
+		if m.hardened >= sequence {
+			have++
+		} else if m.synchronized {
+			return false
 		}
 	}
 	return have >= g.required
+}
+
+// fallBack ends, silently, the waiting for secondaries that do not have a record, until they have caught up. Once is
+// enough for the record: who has caught up after it has it.
+func (g *Group) fallBack(primary *member, sequence int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, m := range g.partners(primary) {
+		if m.synchronized && m.hardened < sequence {
+			m.synchronized = false
+			m.fallbacks++
+		}
+	}
+	g.broadcast()
+}
+
+// partners are the secondaries that a primary commits synchronously with: none, if it was left behind in a split.
+func (g *Group) partners(primary *member) (list []*member) {
+	for _, m := range g.members {
+		if primary == g.primary && g.follows(m) && g.synchronous(m) {
+			list = append(list, m)
+		}
+	}
+	return list
 }

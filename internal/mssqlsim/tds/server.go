@@ -45,6 +45,7 @@ type Server struct {
 
 	mu       sync.Mutex
 	listener net.Listener // nil while connections are refused
+	refusing *port        // nil while they are taken
 	conns    map[ConnID]*conn
 	closed   bool
 }
@@ -59,34 +60,48 @@ func New(handler Handler, options Options) *Server {
 		MinVersion:             tls.VersionTLS12,
 		SessionTicketsDisabled: true, // nothing may be written after the handshake but answers
 	}
-	s.addr = netip.MustParseAddrPort("127.0.0.1:0")
-	s.Listen()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(fmt.Sprintf("tds: %v", err))
+	}
+	s.addr = netip.MustParseAddrPort(listener.Addr().String())
+	s.open(listener)
 	return s
+}
+
+// open takes connections from now on.
+func (s *Server) open(listener net.Listener) {
+	s.listener = listener
+	s.running.Go(func() { s.accept(listener) })
 }
 
 // Listen takes connections again, at the same port, after Refuse.
 func (s *Server) Listen() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.listener != nil || s.closed {
+	if s.refusing == nil {
 		return
 	}
-	listener, err := net.Listen("tcp", s.addr.String())
+	listener, err := s.refusing.listen()
+	s.refusing = nil
 	if err != nil {
 		panic(fmt.Sprintf("tds: %v", err))
 	}
-	s.addr = netip.MustParseAddrPort(listener.Addr().String())
-	s.listener = listener
-	s.running.Go(func() { s.accept(listener) })
+	s.open(listener)
 }
 
 // Refuse makes the port refuse connections. Those that exist live on.
 func (s *Server) Refuse() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.listener != nil {
-		_ = s.listener.Close()
-		s.listener = nil
+	if s.listener == nil {
+		return
+	}
+	_ = s.listener.Close()
+	s.listener = nil
+	var err error
+	if s.refusing, err = reserve(s.addr); err != nil {
+		panic(fmt.Sprintf("tds: %v", err))
 	}
 }
 
@@ -120,9 +135,16 @@ func (s *Server) serve(socket net.Conn, via string) {
 // Close ends every connection and waits until every session is closed.
 func (s *Server) Close() {
 	s.mu.Lock()
-	s.closed = true // accept adds no connection to s.conns any more
+	s.closed = true // serve adds no connection to s.conns any more
+	if s.listener != nil {
+		_ = s.listener.Close()
+		s.listener = nil
+	}
+	if s.refusing != nil {
+		s.refusing.release()
+		s.refusing = nil
+	}
 	s.mu.Unlock()
-	s.Refuse()
 	s.CloseConns(Match{}, FIN)
 	s.running.Wait()
 }
@@ -159,7 +181,7 @@ func (s *Server) CloseIdle(m Match, how Ending) int { return s.closeConns(m, how
 
 func (s *Server) closeConns(m Match, how Ending, eligible func(*conn) bool) int {
 	n := 0
-	for _, c := range s.open() {
+	for _, c := range s.list() {
 		if eligible(c) && m.agrees(c.subject()) {
 			c.kill(how)
 			n++
@@ -168,8 +190,8 @@ func (s *Server) closeConns(m Match, how Ending, eligible func(*conn) bool) int 
 	return n
 }
 
-// open are the connections, oldest first.
-func (s *Server) open() []*conn {
+// list is the connections, oldest first.
+func (s *Server) list() []*conn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	conns := make([]*conn, 0, len(s.conns))
@@ -191,7 +213,7 @@ type Conn struct {
 // Conns lists the open connections, oldest first.
 func (s *Server) Conns() []Conn {
 	var list []Conn
-	for _, c := range s.open() {
+	for _, c := range s.list() {
 		list = append(list, Conn{ID: c.id, Login: c.subject().Login, Idle: c.isIdle(), HungUp: c.ctx.Err() != nil})
 	}
 	return list
