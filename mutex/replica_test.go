@@ -31,6 +31,8 @@ type pair struct {
 	gate    chan struct{}          // looks hang until it is closed, whatever their context says; nil: they do not
 	stuck   string                 // only looks for this name hang; "" is any
 	hanging atomic.Int64
+	flying  int // looks, now
+	most    int // and ever
 	looks   []seenLook
 }
 
@@ -130,6 +132,9 @@ func (p *pair) shows(name string) store.Lease {
 func (p *pair) Confirm(ctx context.Context, leases []store.Lease) ([]time.Time, error) {
 	p.mu.Lock()
 	p.looks = append(p.looks, seenLook{time.Duration(time.Now().UnixNano()), len(leases)})
+	p.flying++
+	p.most = max(p.most, p.flying)
+	defer p.set(func() { p.flying-- })
 	gate, slow := p.gate, p.slow
 	hangs := gate != nil && (p.stuck == "" || slices.ContainsFunc(leases, func(l store.Lease) bool { return l.Name == p.stuck }))
 	p.mu.Unlock()
