@@ -15,6 +15,7 @@ type app struct {
 	env                   environ
 	stdin, stdout, stderr *os.File
 	notices               notices
+	server                sqlServerFlags
 }
 
 // run is the tool: it returns the exit code. When ctx ends it does what SIGTERM makes it do.
@@ -38,8 +39,13 @@ time holds a name. The lock is a row with an expiry that is renewed while the
 job runs. If the lock cannot be kept, the job is stopped before anybody else can
 get it; if the machine dies, the row expires by itself.
 
-The store is an SQLite file (sqlite:PATH). Without --store or $LEASEHOLD_STORE
-it is a file of this user on this machine.`
+The store is a table in SQL Server or Azure SQL (sqlserver://…, which leasehold
+schema creates), or an SQLite file (sqlite:PATH). Without --store or
+$LEASEHOLD_STORE it is a file of this user on this machine.
+
+A password is best kept out of the URL: in a file that --password-file or
+$LEASEHOLD_PASSWORD_FILE names, or in $LEASEHOLD_PASSWORD. Logins of Azure AD
+work as the driver has them: sqlserver://HOST?database=NAME&fedauth=…`
 
 const rootExample = `  leasehold run nightly -- /usr/local/bin/nightly-report
   leasehold list
@@ -56,7 +62,7 @@ func (a *app) newRoot() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE: func(*cobra.Command, []string) error {
-			return errors.New("say what to do: run, list, show or break")
+			return errors.New("say what to do: run, list, show, break or schema")
 		},
 	}
 	root.SetIn(a.stdin)
@@ -65,7 +71,8 @@ func (a *app) newRoot() *cobra.Command {
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	root.Flags().Bool("version", false, "print the version") // without cobra's -v, which is run's
 	root.PersistentFlags().String("store", "", storeHelp)
-	root.AddCommand(a.newRun(), a.newList(), a.newShow(), a.newBreak(), a.newMan())
+	a.server.add(root)
+	root.AddCommand(a.newRun(), a.newList(), a.newShow(), a.newBreak(), a.newSchema(), a.newMan())
 	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {
 		if cmd.Name() == "completion" { // by itself it prints its help, whatever it is given, and succeeds

@@ -149,7 +149,11 @@ func (r *runner) run() error {
 
 // childEnv is the environment of the command.
 func (r *runner) childEnv(g *mutex.Guard) []string {
-	return r.env.without(passwordVar).
+	env := r.env.without(passwordVar)
+	if target, named := env.lookup(storeVar); named {
+		env = env.with(storeVar, withoutPassword(target))
+	}
+	return env.
 		with(nameVar, g.Name()).
 		with(ownerVar, g.Owner()).
 		with(tokenVar, strconv.FormatUint(g.Token(), 10)).

@@ -22,16 +22,14 @@ type leases interface {
 
 const (
 	storeVar  = "LEASEHOLD_STORE"
-	storeHelp = "where the locks are: sqlite:PATH (default $" + storeVar + ", else a file of this user on this machine)"
+	storeHelp = "where the locks are: sqlserver://USER@HOST?database=NAME or sqlite:PATH (default $" + storeVar + ", else a file of this user on this machine)"
 )
 
 // openers is where a kind of store is added: by the scheme of its URL. An opener gets what comes after the colon, and never
 // puts it into an error: it may hold a password.
-var openers = map[string]func(rest string) (leases, error){
-	"sqlite": openSQLite,
-	"sqlserver": func(string) (leases, error) {
-		return nil, misconfiguredf("sqlserver:// stores are not in this build yet: use sqlite:PATH")
-	},
+var openers = map[string]func(a *app, rest string) (leases, error){
+	"sqlite":    openSQLite,
+	"sqlserver": openSQLServer,
 }
 
 // open opens the store that the flag, the environment or nobody names.
@@ -48,14 +46,14 @@ func (a *app) open() (leases, error) {
 		return a.openDefault()
 	}
 	if target == "" {
-		return nil, misconfiguredf("%s is set but empty: name a store, sqlite:PATH, or unset it", source)
+		return nil, misconfiguredf("%s is set but empty: name a store, sqlserver://… or sqlite:PATH, or unset it", source)
 	}
 	scheme, rest, _ := strings.Cut(target, ":")
 	opener, known := openers[scheme]
 	if !known { // not to be quoted: a connection string without a scheme has its password anywhere
-		return nil, misconfiguredf("%s names no store: it must be sqlite:PATH or sqlserver://…", source)
+		return nil, misconfiguredf("%s names no store: it must be sqlserver://USER@HOST?database=NAME or sqlite:PATH", source)
 	}
-	st, err := opener(rest)
+	st, err := opener(a, rest)
 	if err != nil {
 		return nil, asStoreError(err)
 	}
@@ -70,7 +68,10 @@ func asStoreError(err error) error {
 	return err
 }
 
-func openSQLite(path string) (leases, error) {
+func openSQLite(a *app, path string) (leases, error) {
+	if err := a.server.refuse(a.root); err != nil {
+		return nil, err
+	}
 	if strings.HasPrefix(path, "//") && !strings.HasPrefix(path, "///") {
 		return nil, misconfiguredf("sqlite:PATH takes a path, not //: sqlite:/absolute/path or sqlite:relative/path")
 	}
@@ -87,6 +88,9 @@ func opened(st *sqlite.Store, err error) (leases, error) {
 
 // openDefault opens the file of this user, and says what that is worth.
 func (a *app) openDefault() (leases, error) {
+	if err := a.server.refuse(a.root); err != nil {
+		return nil, err
+	}
 	if _, inside := a.env.lookup("KUBERNETES_SERVICE_HOST"); inside {
 		return nil, misconfiguredf("no store is named, and inside Kubernetes a local file excludes nobody: set $%s", storeVar)
 	}

@@ -47,7 +47,7 @@ The command finds in its environment
                     holder; a resource that refuses smaller ones is safe from a
                     holder that was paused
   LEASEHOLD_HELD    the grants of all enclosing runs, one a line
-and not LEASEHOLD_PASSWORD.
+and neither LEASEHOLD_PASSWORD nor a password in LEASEHOLD_STORE.
 
 Exit codes
   of the command, or 128+N if signal N ended it
