@@ -21,7 +21,7 @@ type profile struct {
 	quiet                   time.Duration                         // between two faults, on the average
 	work                    float64                               // how long a lock is held, in TTLs, on the average
 	breaks                  time.Duration                         // between two breaks by an operator; zero: none
-	moment                  time.Duration // how much longer than it should a lock may take to become free
+	moment                  time.Duration                         // how much longer than it should a lock may take to become free
 	margin                  func(ttl time.Duration) time.Duration // the client's
 	open                    func(store.Store, history.Observer) (history.Locker, error)
 }
