@@ -46,7 +46,7 @@ func flawedRun(t *testing.T, f flaw, work float64, seed uint64) (history.History
 }
 
 const (
-	right = 6  // seeds of the control, in which nothing is wrong
+	right = 6   // seeds of the control, in which nothing is wrong
 	most  = 150 // seeds that a variant may need; the hardest needs ten on the average
 )
 
