@@ -10,19 +10,19 @@ import (
 	"github.com/aaravsoft/leasehold/store/storetest"
 )
 
-// servers finds the simulated server of a store.
-type servers struct {
+// servers finds what a store was opened on.
+type servers[T any] struct {
 	mu   sync.Mutex
-	list map[store.Store]*mssqlsim.Server
+	list map[store.Store]T
 }
 
-func (s *servers) put(st store.Store, sim *mssqlsim.Server) {
+func (s *servers[T]) put(st store.Store, on T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.list[st] = sim
+	s.list[st] = on
 }
 
-func (s *servers) of(st store.Store) *mssqlsim.Server {
+func (s *servers[T]) of(st store.Store) T {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.list[st]
@@ -32,7 +32,7 @@ func (s *servers) of(st store.Store) *mssqlsim.Server {
 func TestConformance(t *testing.T) {
 	for name, coarse := range map[string]bool{"own table": false, "table of the .NET package": true} {
 		t.Run(name, func(t *testing.T) {
-			known := &servers{list: map[store.Store]*mssqlsim.Server{}}
+			known := &servers[*mssqlsim.Server]{list: map[store.Store]*mssqlsim.Server{}}
 			storetest.Run(t, storetest.Harness{
 				Open: func(t *testing.T) store.Store {
 					sim := server(t)
@@ -63,7 +63,7 @@ func TestConformance(t *testing.T) {
 }
 
 // dotnetTable is as the .NET package creates it: with the collation of the database.
-const dotnetTable = `EXEC (N'CREATE SCHEMA [lease];');
+const dotnetTable = `IF SCHEMA_ID(N'lease') IS NULL EXEC (N'CREATE SCHEMA [lease];');
 EXEC (N'CREATE TABLE [lease].[Leases] (LeaseName NVARCHAR(200) NOT NULL, OwnerInstanceId NVARCHAR(128) NOT NULL,
 	AcquiredAtUtc DATETIMEOFFSET(7) NOT NULL, RenewedAtUtc DATETIMEOFFSET(7) NOT NULL, ExpiresAtUtc DATETIMEOFFSET(7) NOT NULL,
 	Metadata NVARCHAR(1024) NULL, RowVersion ROWVERSION NOT NULL, CONSTRAINT PK_Leases PRIMARY KEY (LeaseName));

@@ -116,34 +116,6 @@ func (c *compiler) dropTable(n *ast.DropTableStatement) (body, error) {
 	}, nil
 }
 
-// createTrigger makes a trigger that the catalog shows. It never fires, so it must do nothing.
-func (c *compiler) createTrigger(n *ast.CreateTriggerStatement) (body, error) {
-	for _, node := range statements(n.StatementList) {
-		switch node.(type) {
-		case *ast.ReturnStatement, *ast.PredicateSetStatement:
-		default:
-			return nil, sqlerr.Unsupported("a trigger that does anything")
-		}
-	}
-	schema, name, err := definedName(n.TriggerObject.Name)
-	if err != nil {
-		return nil, err
-	}
-	trigger := n.Name.BaseIdentifier.Value
-	return func(f *frame) error {
-		return f.changeCatalog([]objectName{{schema: schema, name: name}}, func(catalog *rows.Catalog) error {
-			t, err := f.altered(catalog, schema, name)
-			if err != nil {
-				return err
-			}
-			changed := *t
-			changed.Triggers = append(slices.Clone(t.Triggers), trigger)
-			catalog.Put(&changed)
-			return nil
-		})
-	}, nil
-}
-
 type grantKind uint8
 
 const (

@@ -224,6 +224,15 @@ func (ch *change) run(e *env) error {
 	if ch.local >= 0 {
 		ch.replaceLocals(e)
 	}
+	if ch.local < 0 {
+		action := "DELETE"
+		if ch.command == CommandUpdate {
+			action = "UPDATE"
+		}
+		if err := e.frame.fire(ch.table, action); err != nil {
+			return err
+		}
+	}
 	e.frame.done(ch.command, count)
 	return nil
 }

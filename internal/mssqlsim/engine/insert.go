@@ -134,6 +134,9 @@ func (c *compiler) insert(n *ast.InsertSpecification) (body, error) {
 			count++
 			return out.row(e, row, nil)
 		})
+		if err == nil && to.local < 0 {
+			err = f.fire(to.table, "INSERT")
+		}
 		if err == nil {
 			f.done(CommandInsert, count)
 		}

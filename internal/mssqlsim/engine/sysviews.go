@@ -150,8 +150,8 @@ func listIndexColumns(e *env, catalog *rows.Catalog) (list []rows.Row) {
 
 func listTriggers(e *env, catalog *rows.Catalog) (list []rows.Row) {
 	for _, t := range visible(e, catalog) {
-		for i, name := range t.Triggers {
-			list = append(list, rows.Row{name, int64(t.ID + i + 1), int64(t.ID), false, false})
+		for i, trigger := range t.Triggers {
+			list = append(list, rows.Row{trigger.Name, int64(t.ID + i + 1), int64(t.ID), false, false})
 		}
 	}
 	return list

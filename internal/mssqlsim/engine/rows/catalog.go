@@ -34,7 +34,14 @@ type Table struct {
 	Columns  []Column
 	Key      []int // places of the primary key's columns; none = a heap
 	Indexes  []Index
-	Triggers []string
+	Triggers []Trigger
+}
+
+// Trigger is an AFTER trigger.
+type Trigger struct {
+	Name  string
+	After []string // INSERT, UPDATE, DELETE
+	Text  string   // its statements
 }
 
 // Column finds a column by its name; -1 if there is none.
