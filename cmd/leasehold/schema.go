@@ -73,14 +73,14 @@ func (a *app) applySchema(ctx context.Context, grants []string, principal string
 	if err := s.EnsureSchema(ctx); err != nil {
 		return err
 	}
-	done := "the table is there, and as it must be"
+	done := []string{"the table is there, and as it must be"}
 	for _, grant := range grants {
 		if err := a.exec(ctx, s.dsn, grant); err != nil {
 			return err
 		}
-		done += fmt.Sprintf("; %s has its rights", plain(principal))
+		done = append(done, plain(principal)+" has its rights")
 	}
-	_, err = fmt.Fprintln(a.stdout, done)
+	_, err = fmt.Fprintln(a.stdout, strings.Join(done, "; "))
 	return output(err)
 }
 

@@ -130,6 +130,7 @@ func catalog(t *testing.T, sim *mssqlsim.Server) (list []string) {
 			list = append(list, strings.ToLower(fmt.Sprint(row[:]...)))
 		}
 		require.NoError(t, rows.Err())
+		require.NoError(t, rows.Close())
 	}
 	require.NotEmpty(t, list)
 	return list

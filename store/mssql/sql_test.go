@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -107,7 +108,7 @@ func TestRaces(t *testing.T) {
 					for ctx.Err() == nil {
 						c := claim("job", time.Minute)
 						if _, err := st.Acquire(t.Context(), c); err != nil {
-							if contains(numbers(err), 1205) {
+							if slices.Contains(numbers(err), 1205) {
 								deadlocks.Add(1)
 							}
 							continue
@@ -124,15 +125,6 @@ func TestRaces(t *testing.T) {
 			t.Logf("%d rounds a second", rounds.Load())
 		})
 	}
-}
-
-func contains(list []int32, n int32) bool {
-	for _, one := range list {
-		if one == n {
-			return true
-		}
-	}
-	return false
 }
 
 // TestDeadlocks is SQL-03.

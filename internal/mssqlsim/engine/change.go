@@ -229,7 +229,7 @@ func (ch *change) run(e *env) error {
 		if ch.command == CommandUpdate {
 			action = "UPDATE"
 		}
-		if err := e.frame.fire(ch.table, action); err != nil {
+		if err := e.fire(ch.table, action); err != nil {
 			return err
 		}
 	}
