@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"log"
 	"time"
 
 	mssqldb "github.com/microsoft/go-mssqldb"
@@ -28,16 +27,16 @@ func ExampleOpen() {
 
 	st, err := mssql.Open(dsn, mssql.Config{})
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	defer st.Close()
 	ctx := context.Background()
 	if err := st.EnsureSchema(ctx); err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	locks, err := mutex.New(st, mutex.Config{})
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	err = locks.Do(ctx, "invoice-batch", func(context.Context) error {
 		fmt.Println("one at a time")
@@ -54,13 +53,13 @@ func ExampleNew() {
 	defer done()
 	db, err := sql.Open("sqlserver", dsn) // the application's own pool
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	defer db.Close()
 
 	st, err := mssql.New(db, mssql.Config{Schema: "app", Table: "Locks"})
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	defer st.Close() // does not close db
 	fmt.Println(st.EnsureSchema(context.Background()))
@@ -73,11 +72,11 @@ func ExampleOpenConnector() {
 	// For example azuread.NewConnector, or this one with a token:
 	connector, err := mssqldb.NewConnector(dsn + "&connection+timeout=12")
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	st, err := mssql.OpenConnector(connector, mssql.Config{})
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	defer st.Close()
 	fmt.Println(st.EnsureSchema(context.Background()))
@@ -89,7 +88,7 @@ func ExampleStore_EnsureSchema() {
 	defer done()
 	st, err := mssql.Open(dsn, mssql.Config{})
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	defer st.Close()
 	ctx := context.Background()
@@ -109,17 +108,17 @@ func ExampleStore_List() {
 	defer done()
 	st, err := mssql.Open(dsn, mssql.Config{})
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	defer st.Close()
 	ctx := context.Background()
 	if err := st.EnsureSchema(ctx); err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	for _, name := range []string{"job/b", "job/a", "other"} {
 		claim := store.Claim{Name: name, Owner: store.NewOwner("host:1"), TTL: time.Minute}
 		if _, err := st.Acquire(ctx, claim); err != nil {
-			log.Fatal(err)
+			panic(err)
 		}
 	}
 	for lease, err := range st.List(ctx, "job/") {
@@ -135,17 +134,17 @@ func ExampleStore_Break() {
 	defer done()
 	st, err := mssql.Open(dsn, mssql.Config{})
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	defer st.Close()
 	ctx := context.Background()
 	if err := st.EnsureSchema(ctx); err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	claim := store.Claim{Name: "job", Owner: store.NewOwner("host:1"), TTL: time.Minute}
 	granted, err := st.Acquire(ctx, claim)
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	broken, err := st.Break(ctx, granted.Name, granted.Owner)
 	fmt.Println(err, broken.Expires.Equal(granted.Expires)) // nobody enters before the lease would have ended

@@ -84,7 +84,7 @@ func TestClassify(t *testing.T) {
 			for _, sent := range []bool{false, true} {
 				err := classify(t.Context(), "acquire", sent, names, engineError(test.numbers...))
 				assert.Equal(t, test.class, classOf(t, err))
-				assert.Equal(t, sent && test.class == store.ErrUnavailable, errors.Is(err, store.ErrUnclear))
+				assert.Equal(t, sent && errors.Is(test.class, store.ErrUnavailable), errors.Is(err, store.ErrUnclear))
 				var marked interface{ Contention() bool }
 				assert.Equal(t, test.contention, errors.As(err, &marked) && marked.Contention())
 				assert.ErrorContains(t, err, test.remedy)
