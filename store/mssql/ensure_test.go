@@ -1,6 +1,7 @@
 package mssql_test
 
 import (
+	"database/sql"
 	"fmt"
 	"strings"
 	"sync"
@@ -122,17 +123,24 @@ func catalog(t *testing.T, sim *mssqlsim.Server) (list []string) {
 			JOIN sys.columns AS c ON c.object_id = k.object_id AND c.column_id = k.column_id
 			WHERE i.object_id = OBJECT_ID(@p1) ORDER BY i.index_id, k.key_ordinal`,
 	} {
-		rows, err := db.QueryContext(t.Context(), query, "lease.Leases")
-		require.NoError(t, err)
-		for rows.Next() {
-			var row [6]any
-			require.NoError(t, rows.Scan(&row[0], &row[1], &row[2], &row[3], &row[4], &row[5]))
-			list = append(list, strings.ToLower(fmt.Sprint(row[:]...)))
-		}
-		require.NoError(t, rows.Err())
-		require.NoError(t, rows.Close())
+		list = append(list, rowsOf(t, db, query, "lease.Leases")...)
 	}
 	require.NotEmpty(t, list)
+	return list
+}
+
+// rowsOf is the answer to a query of six columns, each row as a text.
+func rowsOf(t *testing.T, db *sql.DB, query string, args ...any) (list []string) {
+	t.Helper()
+	rows, err := db.QueryContext(t.Context(), query, args...)
+	require.NoError(t, err)
+	defer rows.Close()
+	for rows.Next() {
+		var row [6]any
+		require.NoError(t, rows.Scan(&row[0], &row[1], &row[2], &row[3], &row[4], &row[5]))
+		list = append(list, strings.ToLower(fmt.Sprint(row[:]...)))
+	}
+	require.NoError(t, rows.Err())
 	return list
 }
 
