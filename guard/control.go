@@ -76,7 +76,7 @@ func (c *Control) StopRenewing() {
 	over := s.phase.over()
 	s.mu.Unlock()
 	if !over {
-		s.p.Stop()
+		s.p.Keeper.Stop()
 	}
 }
 

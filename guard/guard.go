@@ -17,7 +17,7 @@ type Guard struct {
 	ctx   context.Context // carries the guard itself
 }
 
-// Params is what a guard is made of. None of its functions is called with the guard's mutex held.
+// Params is what a guard is made of.
 type Params struct {
 	Name, Owner string
 	Token       uint64
@@ -30,26 +30,31 @@ type Params struct {
 	Drain   time.Duration
 	MaxHold time.Duration // from New; zero: none
 
+	Keeper Keeper
+}
+
+// Keeper is what a guard needs of whoever made it. None of its methods is called with the guard's mutex held.
+type Keeper interface {
 	// Stop takes the guard out of the heartbeat. It is called before the first Release is sent, at a loss, and when
 	// Drain is over: possibly more than once, and at once by several.
-	Stop func()
+	Stop()
 
 	// Release is one attempt to delete the row, which must return within limit. The row of a Result of class
 	// [store.ErrLost] tells a success that was not confirmed from a loss.
-	Release func(limit time.Duration) (store.Result, error)
+	Release(limit time.Duration) (store.Result, error)
 
 	// ReleaseBound is how long Unlock may take in all, if that much of trust is left.
-	ReleaseBound func(left time.Duration) time.Duration
+	ReleaseBound(left time.Duration) time.Duration
 
 	// Go runs a function on a goroutine that somebody joins.
-	Go func(func())
+	Go(f func())
 
 	// Lost is called exactly once if the lock is lost, whoever notices, after the context has ended.
-	Lost func(*LostError)
+	Lost(err *LostError)
 
 	// Released is called exactly once, when the Release of Unlock has come to its end: nil, a *LostError, or why it is
 	// not confirmed. Unlock returns after it, so neither it nor Lost may call Unlock.
-	Released func(error)
+	Released(err error)
 }
 
 // New returns a live guard, and the other end of it. Its timers run from [Control.Start] on, so that whoever made it can
@@ -68,7 +73,7 @@ func New(p Params) (*Guard, *Control) {
 
 	check := s.check
 	s.timer = time.AfterFunc(math.MaxInt64, check)
-	s.unwatch = context.AfterFunc(s.ctx, check)
+	s.unwatch = context.AfterFunc(p.Parent, check)
 	return g, (*Control)(s)
 }
 

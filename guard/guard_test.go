@@ -314,7 +314,7 @@ func TestTrust(t *testing.T) {
 	})
 
 	bubble(t, "SAF-08 whoever waits for the end hears of it at once", func(t *testing.T) {
-		r := newRig(t, t.Context(), func(p *Params) { p.Lost = func(*LostError) { time.Sleep(time.Minute) } })
+		r := newRig(t, t.Context(), func(p *Params) { keeperOf(p).lost = func(*LostError) { time.Sleep(time.Minute) } })
 		context.AfterFunc(r.g.Context(), func() { time.Sleep(time.Minute) })
 		var wg sync.WaitGroup
 		for range 3 {

@@ -65,7 +65,7 @@ func TestLeakRace(t *testing.T) {
 	})
 	var ctl *Control
 	var seen bool
-	p.Stop = func() { seen = seen || ctl.Leaked() }
+	keeperOf(&p).stop = func() { seen = seen || ctl.Leaked() }
 	func() {
 		var g *Guard
 		g, ctl = New(p)
@@ -125,9 +125,11 @@ func TestNothingIsLeft(t *testing.T) {
 func params(clk clock.Clock) Params {
 	return Params{
 		Name: "job", Owner: "a/b", Parent: context.Background(), Clock: clk, Sent: clk(), Trust: time.Hour, Drain: time.Hour,
-		Stop: func() {}, Lost: func(*LostError) {}, Released: func(error) {}, Go: func(f func()) { f() },
-		Release:      func(time.Duration) (store.Result, error) { return store.Result{}, nil },
-		ReleaseBound: func(d time.Duration) time.Duration { return d },
+		Keeper: &keeper{
+			stop: func() {}, lost: func(*LostError) {}, released: func(error) {}, run: func(f func()) { f() },
+			release:      func(time.Duration) (store.Result, error) { return store.Result{}, nil },
+			releaseBound: func(d time.Duration) time.Duration { return d },
+		},
 	}
 }
 

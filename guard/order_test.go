@@ -19,7 +19,7 @@ import (
 func TestOrder(t *testing.T) {
 	stalled := func(t *testing.T) (r *rig, resume func()) {
 		t.Helper()
-		r = newRig(t, t.Context(), func(p *Params) { p.Go = func(f func()) { f() } })
+		r = newRig(t, t.Context(), func(p *Params) { keeperOf(p).run = func(f func()) { f() } })
 		s, gate := (*state)(r.Control), make(chan struct{})
 		var second atomic.Bool
 		unwatch := s.unwatch

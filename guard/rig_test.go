@@ -40,19 +40,41 @@ type rig struct {
 
 const trust = 2700 * time.Millisecond
 
+// keeper is a Keeper of functions.
+type keeper struct {
+	stop         func()
+	release      func(limit time.Duration) (store.Result, error)
+	releaseBound func(left time.Duration) time.Duration
+	run          func(func())
+	lost         func(*LostError)
+	released     func(error)
+}
+
+func (k *keeper) Stop()                                             { k.stop() }
+func (k *keeper) Release(limit time.Duration) (store.Result, error) { return k.release(limit) }
+func (k *keeper) ReleaseBound(left time.Duration) time.Duration     { return k.releaseBound(left) }
+func (k *keeper) Go(f func())                                       { k.run(f) }
+func (k *keeper) Lost(err *LostError)                               { k.lost(err) }
+func (k *keeper) Released(err error)                                { k.released(err) }
+
+// keeperOf is the keeper that a rig's, or params', are made with.
+func keeperOf(p *Params) *keeper { return p.Keeper.(*keeper) }
+
 func newRig(t *testing.T, parent context.Context, change ...func(*Params)) *rig {
 	r := &rig{t: t, start: time.Now()}
 	p := Params{
 		Name: "job", Owner: "host:1/abc", Token: 7, Parent: parent, Clock: r.clock, Sent: r.clock(),
 		Trust: trust, Drain: 3 * time.Second,
-		Stop:    func() { r.mu.Lock(); r.stops++; r.mu.Unlock() },
-		Release: r.release,
-		ReleaseBound: func(left time.Duration) time.Duration {
-			return min(max(left, time.Second), 5*time.Second)
+		Keeper: &keeper{
+			stop:    func() { r.mu.Lock(); r.stops++; r.mu.Unlock() },
+			release: r.release,
+			releaseBound: func(left time.Duration) time.Duration {
+				return min(max(left, time.Second), 5*time.Second)
+			},
+			run:      func(f func()) { r.wg.Go(f) },
+			lost:     func(e *LostError) { r.mu.Lock(); r.losses = append(r.losses, e); r.mu.Unlock() },
+			released: func(err error) { r.mu.Lock(); r.releases = append(r.releases, err); r.mu.Unlock() },
 		},
-		Go:       func(f func()) { r.wg.Go(f) },
-		Lost:     func(e *LostError) { r.mu.Lock(); r.losses = append(r.losses, e); r.mu.Unlock() },
-		Released: func(err error) { r.mu.Lock(); r.releases = append(r.releases, err); r.mu.Unlock() },
 	}
 	for _, c := range change {
 		c(&p)

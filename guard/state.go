@@ -18,7 +18,7 @@ type state struct {
 	p       Params
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
-	unwatch func() bool // of the context's end
+	unwatch func() bool // of the parent's end
 	timer   *time.Timer // fires at the next instant of interest, or earlier
 	cleanup runtime.Cleanup
 	started atomic.Bool
@@ -72,10 +72,10 @@ func (s *state) perform(do effects) {
 		s.cancel(do.cause)
 	}
 	if do.stop {
-		s.p.Stop()
+		s.p.Keeper.Stop()
 	}
 	if do.lost != nil {
-		s.p.Lost(do.lost)
+		s.p.Keeper.Lost(do.lost)
 	}
 }
 
@@ -90,7 +90,7 @@ func (s *state) enter() (now clock.Instant, do effects) {
 	return now, s.advance(now)
 }
 
-// check is called by the timer, when the context ends, and by whoever saw the clocks move.
+// check is called by the timer, when the parent ends, and by whoever saw the clocks move.
 func (s *state) check() {
 	if !s.started.Load() {
 		return // Start will look
@@ -152,8 +152,8 @@ func (s *state) advance(now clock.Instant) (do effects) {
 	}
 	if s.phase == live {
 		switch {
-		case s.ctx.Err() != nil:
-			s.drain(now, context.Cause(s.ctx))
+		case s.p.Parent.Err() != nil:
+			s.drain(now, context.Cause(s.p.Parent))
 		case s.p.MaxHold > 0 && now.Until(s.holdEnd) <= 0:
 			do.cause = fmt.Errorf("held for %v, the most that WithMaxHold allows: %w", s.p.MaxHold, context.DeadlineExceeded)
 			s.drain(now, do.cause)

@@ -45,7 +45,7 @@ func (g *Guard) UnlockContext(ctx context.Context) error {
 	work, done := s.unlock()
 	runtime.KeepAlive(g)
 	if work != nil {
-		s.p.Go(work)
+		s.p.Keeper.Go(work)
 	}
 	select {
 	case <-done:
@@ -85,9 +85,9 @@ func (s *state) unlock() (work func(), done <-chan struct{}) {
 	if was == lost {
 		s.answer = s.lost
 		close(s.unlocking)
-		s.p.Go(func() {
+		s.p.Keeper.Go(func() {
 			_, err := s.release()
-			s.p.Released(err)
+			s.p.Keeper.Released(err)
 		})
 		return nil, s.unlocking
 	}
@@ -100,9 +100,9 @@ func (s *state) finish(lost *LostError, err error) {
 		s.mu.Lock()
 		s.lost = lost
 		s.mu.Unlock()
-		s.p.Lost(lost)
+		s.p.Keeper.Lost(lost)
 	}
-	s.p.Released(err)
+	s.p.Keeper.Released(err)
 	s.answer = err
 	close(s.unlocking)
 }
@@ -118,10 +118,10 @@ func (s *state) release() (lost *LostError, err error) {
 	s.mu.Lock()
 	left := s.left()
 	s.mu.Unlock()
-	bound, began := s.p.ReleaseBound(left), time.Now()
+	bound, began := s.p.Keeper.ReleaseBound(left), time.Now()
 	unclear := false // an earlier attempt may have deleted the row
 	for pause := minPause; ; pause = min(2*pause, maxPause) {
-		res, err := s.p.Release(bound - time.Since(began))
+		res, err := s.p.Keeper.Release(bound - time.Since(began))
 		if err == nil {
 			err = res.Err
 		}

@@ -90,7 +90,7 @@ func TestUnlock(t *testing.T) {
 
 	bubble(t, "REL-04 a store that hangs", func(t *testing.T) {
 		r := newRig(t, t.Context(), func(p *Params) {
-			p.Release = func(limit time.Duration) (store.Result, error) {
+			keeperOf(p).release = func(limit time.Duration) (store.Result, error) {
 				time.Sleep(min(limit, 800*time.Millisecond))
 				return fails(true)()
 			}

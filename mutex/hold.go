@@ -66,12 +66,7 @@ func (c *Client) hold(w *waiter, sent clock.Instant, lease store.Lease) (*Guard,
 		Name: h.claim.Name, Owner: h.claim.Owner, Token: lease.Version,
 		Parent: parent, Clock: c.clk, Sent: sent,
 		Trust: h.timing.trust(), Drain: h.timing.drain, MaxHold: w.opts.maxHold,
-		Stop:         h.stopRenewing,
-		Release:      h.release,
-		ReleaseBound: c.releaseBound,
-		Go:           c.tasks.start,
-		Lost:         h.lost,
-		Released:     h.released,
+		Keeper: (*keeper)(h),
 	})
 	h.ctl = ctl
 
@@ -99,6 +94,16 @@ func (c *Client) hold(w *waiter, sent clock.Instant, lease store.Lease) (*Guard,
 	}
 	return g, nil
 }
+
+// keeper is a hold as its guard sees it.
+type keeper hold
+
+func (k *keeper) Stop()                                             { (*hold)(k).stopRenewing() }
+func (k *keeper) Release(limit time.Duration) (store.Result, error) { return (*hold)(k).release(limit) }
+func (k *keeper) ReleaseBound(left time.Duration) time.Duration     { return k.client.releaseBound(left) }
+func (k *keeper) Go(f func())                                       { k.client.tasks.start(f) }
+func (k *keeper) Lost(err *guard.LostError)                         { (*hold)(k).lost(err) }
+func (k *keeper) Released(err error)                                { (*hold)(k).released(err) }
 
 func (h *hold) stopRenewing() {
 	h.client.beat.Remove(h)

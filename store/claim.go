@@ -60,7 +60,9 @@ func ValidateInstance(instance string) error { return validateKey("instance", in
 func NewOwner(instance string) string {
 	var nonce [nonceBytes]byte
 	_, _ = rand.Read(nonce[:]) // never fails: crypto/rand ends the program instead
-	return instance + "/" + nonceText.EncodeToString(nonce[:])
+	var text [nonceUnits]byte
+	nonceText.Encode(text[:], nonce[:])
+	return instance + "/" + string(text[:])
 }
 
 var nonceText = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
