@@ -51,7 +51,7 @@ func judge(t *testing.T, h history.History, p profile, l limits) []check.Violati
 
 func violations(h history.History, p profile, l limits, limit time.Duration) (all []check.Violation, undecided []string) {
 	all = append(all, check.Overlaps(h, l.overlap, check.Stalls(h)...)...)
-	if !l.regress {
+	if !l.unordered {
 		all = append(all, check.TokensGrow(h)...)
 		all = append(all, check.StaleWrites(h)...)
 	}

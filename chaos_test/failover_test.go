@@ -73,7 +73,7 @@ func TestConfirmations(t *testing.T) {
 			huntFor(t, v.flaw, v.caught, func(seed uint64) (history.History, profile, limits) {
 				p := failovers()
 				h, l := inBubble(t, p, seed, func() topology { return newGroup(v.how, seed, p.clients) })
-				l.overlap, l.regress = 0, false
+				l.overlap, l.unordered = 0, false
 				return h, p, l
 			})
 		})

@@ -146,7 +146,7 @@ func (g *group) limits() limits {
 	if g.confirm == unconfirmed {
 		// The split, then what the old holder trusts in.
 		l.overlap = g.splits + 4*time.Second
-		l.regress = true
+		l.unordered = true
 	}
 	return l
 }

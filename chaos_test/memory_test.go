@@ -52,6 +52,7 @@ func (n *oneNode) limits() limits {
 	l := limits{clock: check.Clock{Skew: n.skew}}
 	if n.skew > skew {
 		l.overlap = n.skew - margin(0) // of the shortest TTL it is the least
+		l.unordered = true
 	}
 	return l
 }

@@ -76,7 +76,7 @@ func (g *sqlGroup) limits() limits {
 		clock: check.Clock{Skew: skew + 20*time.Millisecond, Grain: 2 * time.Millisecond},
 	}
 	if !g.confirm {
-		l.regress = true
+		l.unordered = true
 		l.overlap = split + 1500*time.Millisecond // the split, then what the old holder trusts in
 	}
 	return l

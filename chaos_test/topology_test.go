@@ -46,8 +46,10 @@ type limits struct {
 	late    time.Duration // how long an abandoned statement may still be executed
 	clock   check.Clock
 	timers  time.Duration // how late a timer may be
-	regress bool          // tokens may go back: what had a greater one was lost
-	forks   bool          // a failover may lose what was answered: there is no one table that explains all answers
+	// unordered: what is live together may be told of its grant in another order than it was granted in; or what had the greater
+	// token was lost.
+	unordered bool
+	forks     bool // a failover may lose what was answered: there is no one table that explains all answers
 }
 
 // tally counts what faults have struck.
