@@ -72,7 +72,7 @@ func (g *sqlGroup) inspector() store.Inspector { return g.stores[0] }
 
 func (g *sqlGroup) limits() limits {
 	l := limits{
-		late: 2 * longest, timers: 200 * time.Millisecond, forks: true,
+		late: 2 * longest, timers: time.Second, forks: true,
 		clock: check.Clock{Skew: skew + 20*time.Millisecond, Grain: 2 * time.Millisecond},
 	}
 	if !g.confirm {

@@ -71,7 +71,7 @@ const longest = 1500 * time.Millisecond
 
 func (s *sqlServer) limits() limits {
 	return limits{
-		late: 2 * longest, timers: 200 * time.Millisecond,
+		late: 2 * longest, timers: time.Second,
 		clock: check.Clock{Skew: skew + 20*time.Millisecond, Grain: 2 * time.Millisecond},
 	}
 }
