@@ -12,6 +12,7 @@ import (
 
 	"github.com/aaravsoft/leasehold/internal/mssqlsim/tds"
 	"github.com/aaravsoft/leasehold/mutex"
+	"github.com/aaravsoft/leasehold/store/breaker"
 )
 
 // TestOutageLoad takes the server away from 200 clients, each with a pool of its own as a process has, for three leases:
@@ -81,4 +82,30 @@ func TestOutageLoad(t *testing.T) {
 	// no breaker stops, come to about as many.
 	assert.LessOrEqual(t, attempts, processes*4*int(outage/time.Second))
 	require.Less(t, slowest, 2*time.Second+late)
+}
+
+// TestAcquisitionsAlone: a server on which only acquisitions fail costs no lock that is held.
+func TestAcquisitionsAlone(t *testing.T) {
+	t.Parallel()
+	t.Run("BRK-03 the breaker is open for three leases", func(t *testing.T) {
+		sim := server(t)
+		locks := client(t, ready(t, sim), brief)
+		g, err := locks.Lock(t.Context(), "held")
+		require.NoError(t, err)
+		failing := sim.Wire.Inject(tds.Fault{Match: acquisitions, Place: tds.AtRequest, Effect: tds.Fail(tds.Message{Number: 701, Class: 17, Text: "memory"})})
+		ctx, cancel := context.WithTimeout(t.Context(), 3*brief.TTL)
+		defer cancel()
+		var wait sync.WaitGroup
+		for n := range 8 {
+			wait.Go(func() {
+				_, err := locks.Lock(ctx, fmt.Sprint("wanted ", n))
+				assert.ErrorIs(t, err, mutex.ErrUnavailable)
+			})
+		}
+		wait.Wait()
+		assert.Equal(t, breaker.Open, locks.Health(t.Context()).Breaker.Phase)
+		require.NoError(t, g.Err())
+		failing.Off()
+		require.NoError(t, g.Unlock(), "it is released through an open breaker")
+	})
 }
