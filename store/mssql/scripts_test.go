@@ -38,7 +38,7 @@ func scripts(t *testing.T, run func(t *testing.T, file, golden string)) {
 	require.NotEmpty(t, files)
 	for _, file := range files {
 		name := strings.TrimSuffix(file, ".sql")
-		t.Run(filepath.Base(name), func(t *testing.T) { run(t, file, name+".out") })
+		t.Run(filepath.Base(name), func(t *testing.T) { run(t, file, name+".want") })
 	}
 }
 
