@@ -73,8 +73,14 @@ func newClient(st store.Store, cfg Config, clk clock.Clock) (*Client, error) {
 	c.calls = bounded.New(st)
 	c.beat = heartbeat.New(c.calls, clk)
 	c.confirm = newConfirmation(st, clk)
+	if a, ok := store.As[adviser](st); ok && a.Advice() != "" {
+		log.Warn("leasehold: the store could be set up better", "advice", a.Advice())
+	}
 	return c, nil
 }
+
+// adviser is a store that may have something to say about how it was set up.
+type adviser interface{ Advice() string }
 
 // protect puts the breaker around the store, if it is wanted and not there.
 func (c *Client) protect(st store.Store) (store.Store, error) {

@@ -128,7 +128,11 @@ func TestPools(t *testing.T) {
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, st.Close()) })
 		require.NoError(t, st.EnsureSchema(t.Context()))
-		locks := client(t, st, brief)
+		log := &strings.Builder{}
+		cfg := brief
+		cfg.Logger = slog.New(slog.NewTextHandler(&locked{to: log}, &slog.HandlerOptions{Level: slog.LevelWarn}))
+		locks := client(t, st, cfg)
+		assert.Equal(t, 1, strings.Count(log.String(), "the pool has one connection"), "said once")
 		g, err := locks.Lock(t.Context(), "job")
 		require.NoError(t, err)
 		second := make(chan *mutex.Guard, 1)

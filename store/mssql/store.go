@@ -76,6 +76,14 @@ func New(db *sql.DB, cfg Config) (*Store, error) {
 	return newStore(&pool{db: db}, cfg)
 }
 
+// Advice is what should be known about how the Store was set up; "" if there is nothing. Package mutex logs it, once.
+func (s *Store) Advice() string {
+	if s.pool.own == nil && s.pool.db.Stats().MaxOpenConnections == 1 {
+		return "the pool has one connection: an acquisition delays renewals by as long as it takes; allow two, or use Open"
+	}
+	return ""
+}
+
 // own is a store of a pool that it closes.
 func own(db *pool, cfg Config) (*Store, error) {
 	s, err := newStore(db, cfg)
@@ -141,11 +149,12 @@ func connect(base *mssqldb.Connector, size int) *pool {
 	}), size)
 }
 
-// Close ends the sweep that may be running, and closes the pools that the Store has made. Calls that are still running
-// end with their connections.
+// Close closes the pools that the Store has made; calls that are still running end with their connections. It waits for
+// the sweep that may be running: on a pool of somebody else's as long as the driver does.
 func (s *Store) Close() error {
 	s.close.Do(func() {
 		s.sweeping.stop()
+		defer s.sweeping.wait.Wait() // after its connection has gone
 		s.closeErr = s.pool.close()
 		for _, r := range s.replicas {
 			s.closeErr = errors.Join(s.closeErr, r.pool.close())

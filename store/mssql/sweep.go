@@ -22,15 +22,14 @@ type sweeping struct {
 	wait    sync.WaitGroup
 }
 
-// stop ends the sweep that runs, and waits for it.
+// stop ends the sweep that runs, and lets no other begin.
 func (s *sweeping) stop() {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.stopped = true
 	if s.cancel != nil {
 		s.cancel()
 	}
-	s.mu.Unlock()
-	s.wait.Wait()
 }
 
 // sweepSoon deletes rows that nobody will ask for again, behind the back of an acquisition that has been answered. Its
