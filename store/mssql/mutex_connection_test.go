@@ -355,3 +355,50 @@ func (l *locked) Write(b []byte) (int, error) {
 	defer l.mu.Unlock()
 	return l.to.Write(b)
 }
+
+// TestShare is rule 14: however many acquisitions hang, renewals and releases have connections.
+func TestShare(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		open func(t *testing.T, sim *mssqlsim.Server) *mssql.Store
+		most int
+	}{
+		"an own pool: half of it": {func(t *testing.T, sim *mssqlsim.Server) *mssql.Store { return ready(t, sim) }, 16},
+		"somebody else's pool of three: all but one": {func(t *testing.T, sim *mssqlsim.Server) *mssql.Store {
+			db := database(t, sim)
+			db.SetMaxOpenConns(3)
+			st, err := mssql.New(db, mssql.Config{})
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, st.Close()) })
+			require.NoError(t, st.EnsureSchema(t.Context()))
+			return st
+		}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sim := server(t)
+			st := test.open(t, sim)
+			held := claim("held", time.Minute)
+			grant(t, st, held)
+			hanging := sim.Wire.Inject(tds.Fault{Match: acquisitions, Place: tds.AtRequest, Effect: tds.Silence()})
+			ctx, cancel := context.WithCancel(t.Context())
+			var wait sync.WaitGroup
+			for n := range 40 {
+				wait.Go(func() {
+					_, err := st.Acquire(ctx, claim(fmt.Sprint("wanted ", n), time.Minute))
+					assert.ErrorIs(t, err, context.Canceled)
+				})
+			}
+			require.NoError(t, hanging.Reached(t.Context(), test.most))
+			for range 3 {
+				began := time.Now()
+				require.NoError(t, renew(t, st, held).Err)
+				assert.Less(t, time.Since(began), late)
+			}
+			require.NoError(t, release(t, st, held).Err)
+			assert.Equal(t, test.most, hanging.Count())
+			cancel()
+			hanging.Off()
+			wait.Wait()
+		})
+	}
+}
