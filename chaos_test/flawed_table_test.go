@@ -240,12 +240,15 @@ func (t *flawedTable) sweep() {
 		}
 	}
 	t.mu.Unlock()
-	if len(expired) == 0 || t.readOnly {
+	if len(expired) == 0 {
 		return
 	}
 	time.Sleep(3 * time.Millisecond)
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.readOnly {
+		return
+	}
 	for _, name := range expired {
 		if t.flaw == sweepBlindly || !t.rows[name].Expires.After(now) {
 			t.erase(name)
