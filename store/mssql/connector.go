@@ -3,7 +3,6 @@ package mssql
 import (
 	"context"
 	"database/sql/driver"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -35,6 +34,7 @@ type connector struct {
 	wait   sync.WaitGroup
 
 	mu      sync.Mutex
+	closed  bool
 	open    map[*socket]struct{} // all that are in use, for Close
 	logins  int                  // running; never fewer than callers wait
 	waiting []chan<- login
@@ -69,10 +69,14 @@ func (c *connector) Driver() driver.Driver { return c.base.Driver() }
 
 // Connect implements [driver.Connector]. It ends with ctx, whatever the driver does.
 func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
-	if err := errors.Join(ctx.Err(), c.ctx.Err()); err != nil {
-		return nil, err
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
 	}
 	c.mu.Lock()
+	if c.closed { // no login begins while Close waits for those that run
+		c.mu.Unlock()
+		return nil, errClosed
+	}
 	if n := len(c.parked); n > 0 {
 		p := c.parked[n-1]
 		c.parked = c.parked[:n-1]
@@ -193,6 +197,9 @@ func (c *connector) opened(s *socket) (closed func()) {
 // Close ends the running logins, and every call that still waits for the server; database/sql calls it when the pool is
 // closed.
 func (c *connector) Close() error {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
 	c.cancel()
 	c.wait.Wait()
 	c.forget()
