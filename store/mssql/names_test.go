@@ -138,6 +138,16 @@ func TestConnectionStrings(t *testing.T) {
 		require.ErrorIs(t, err, store.ErrInvalid, dsn)
 		assert.NotContains(t, err.Error(), "S3cret")
 	}
+	t.Run("an intent that the driver would ignore", func(t *testing.T) {
+		for _, intent := range []string{"readonly", "READONLY"} {
+			_, err := mssql.Open("sqlserver://host?database=d&ApplicationIntent="+intent, mssql.Config{})
+			require.ErrorIs(t, err, store.ErrInvalid)
+			assert.ErrorContains(t, err, "ReadOnly")
+		}
+		st, err := mssql.Open("sqlserver://host?database=d&ApplicationIntent=ReadOnly", mssql.Config{})
+		require.NoError(t, err)
+		require.NoError(t, st.Close())
+	})
 	t.Run("CON-07 a login that is refused, a host that is none, a closed store", func(t *testing.T) {
 		sim := server(t)
 		sim.Node.AddUser("u", "another")

@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -115,6 +116,9 @@ func open(dsn string, size int) (host string, _ *pool, err error) {
 		// What the parser says may quote the string, and the password with it.
 		return "", nil, fmt.Errorf("%w connection string (not shown, it may hold a password): the driver cannot parse it; "+
 			`expected is sqlserver://USER:PASSWORD@HOST:PORT?database=NAME, with special characters percent-encoded`, store.ErrInvalid)
+	}
+	if intent := config.Parameters[msdsn.ApplicationIntent]; strings.EqualFold(intent, "ReadOnly") && !config.ReadOnlyIntent {
+		return "", nil, fmt.Errorf("%w ApplicationIntent %q: the driver knows it as ReadOnly, with a database, and ignores others", store.ErrInvalid, intent)
 	}
 	if config.AppName == "" || config.Parameters[msdsn.AppName] == "" {
 		config.AppName = "leasehold"
