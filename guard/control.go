@@ -88,6 +88,14 @@ func (c *Control) Ended() bool {
 	return s.phase.over()
 }
 
+// Stopped reports whether nothing more is to be renewed: the guard is lost or unlocked, or its drain is over.
+func (c *Control) Stopped() bool {
+	s := (*state)(c)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stopped || s.phase.over()
+}
+
 // Leaked reports whether the handle was collected without Unlock.
 func (c *Control) Leaked() bool { return (*state)(c).leaked.Load() }
 

@@ -73,7 +73,7 @@ func New(p Params) (*Guard, *Control) {
 
 	check := s.check
 	s.timer = time.AfterFunc(math.MaxInt64, check)
-	s.unwatch = context.AfterFunc(p.Parent, check)
+	s.unwatch = context.AfterFunc(s.ctx, check)
 	return g, (*Control)(s)
 }
 

@@ -18,7 +18,7 @@ type state struct {
 	p       Params
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
-	unwatch func() bool // of the parent's end
+	unwatch func() bool // of the context's end
 	timer   *time.Timer // fires at the next instant of interest, or earlier
 	cleanup runtime.Cleanup
 	started atomic.Bool
@@ -90,7 +90,7 @@ func (s *state) enter() (now clock.Instant, do effects) {
 	return now, s.advance(now)
 }
 
-// check is called by the timer, when the parent ends, and by whoever saw the clocks move.
+// check is called by the timer, when the context ends, and by whoever saw the clocks move.
 func (s *state) check() {
 	if !s.started.Load() {
 		return // Start will look
@@ -152,8 +152,8 @@ func (s *state) advance(now clock.Instant) (do effects) {
 	}
 	if s.phase == live {
 		switch {
-		case s.p.Parent.Err() != nil:
-			s.drain(now, context.Cause(s.p.Parent))
+		case s.ctx.Err() != nil: // not the parent's: that may be code of somebody else's, and the mutex is held
+			s.drain(now, context.Cause(s.ctx))
 		case s.p.MaxHold > 0 && now.Until(s.holdEnd) <= 0:
 			do.cause = fmt.Errorf("held for %v, the most that WithMaxHold allows: %w", s.p.MaxHold, context.DeadlineExceeded)
 			s.drain(now, do.cause)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/aaravsoft/leasehold/internal/unclassed"
@@ -107,6 +108,9 @@ func (s *state) finish(lost *LostError, err error) {
 	close(s.unlocking)
 }
 
+// disowned begins the owner that a Break leaves (see [store.Inspector]).
+const disowned = "broken/"
+
 const (
 	minPause = 25 * time.Millisecond
 	maxPause = 400 * time.Millisecond
@@ -129,9 +133,9 @@ func (s *state) release() (lost *LostError, err error) {
 		case err == nil:
 			return nil, nil
 		case errors.Is(err, store.ErrLost):
-			if unclear && left > 0 && res.Lease.Owner != s.p.Owner {
+			if unclear && left > 0 && res.Lease.Owner != s.p.Owner && !strings.HasPrefix(res.Lease.Owner, disowned) {
 				// It was valid when the first attempt was sent, and is gone now: that attempt has deleted it. A
-				// row of ours would have been deleted by this one, after its expiry.
+				// row of ours would have been deleted by this one, after its expiry; one that was broken is still there.
 				return nil, nil
 			}
 			lost := s.denied(res.Lease, err)

@@ -170,7 +170,7 @@ func (c *Client) releaseUnguarded(claim store.Claim, t timing) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), c.releaseBound(t.trust()))
 	defer cancel()
 	for p := (poll{}); ; {
-		results, err := c.calls.Release(ctx, t.attempt(), []store.Claim{claim}, nil)
+		results, err := c.calls.CleanUp(ctx, t.attempt(), []store.Claim{claim})
 		if err == nil {
 			err = results[0].Err
 		}

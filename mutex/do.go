@@ -41,8 +41,9 @@ func settle(g *Guard, work error) error {
 	if !errors.Is(lost, store.ErrLost) {
 		lost = unlock
 	}
+	own, _ := errors.AsType[*LostError](lost)
 	switch {
-	case errors.Is(lost, store.ErrLost) && (work == nil || onlyCanceled(work)):
+	case errors.Is(lost, store.ErrLost) && (work == nil || onlyCanceled(work, own)):
 		return lost
 	case errors.Is(lost, store.ErrLost):
 		return errors.Join(lost, work)
@@ -54,11 +55,12 @@ func settle(g *Guard, work error) error {
 	return errors.Join(work, unlock)
 }
 
-// onlyCanceled reports whether an error says nothing but that a context was cancelled.
-func onlyCanceled(err error) bool {
+// onlyCanceled reports whether an error says nothing but that a context was cancelled, or this guard's own loss, with which
+// its context was.
+func onlyCanceled(err error, own *LostError) bool {
 	for err != nil {
-		if err == context.Canceled || //nolint:errorlint // this link of the chain, not what it wraps
-			errors.Is(err, store.ErrLost) {
+		lost, _ := err.(*LostError)                                //nolint:errorlint // this link of the chain, not what it wraps
+		if err == context.Canceled || lost != nil && lost == own { //nolint:errorlint // likewise
 			return true
 		}
 		err = errors.Unwrap(err) // a joined error says more

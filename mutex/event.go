@@ -2,6 +2,7 @@ package mutex
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
@@ -201,7 +202,13 @@ func (k kind) level(ev Event) slog.Level {
 	switch k {
 	case evLost:
 		return slog.LevelError
-	case evAtRisk, evLeaked:
+	case evAtRisk:
+		var contention interface{ Contention() bool }
+		if errors.As(ev.Err, &contention) && contention.Contention() {
+			return slog.LevelDebug // others were in the way: it is repeated
+		}
+		return slog.LevelWarn
+	case evLeaked:
 		return slog.LevelWarn
 	case evReleased:
 		if ev.Err != nil {

@@ -82,7 +82,7 @@ func (c *Client) hold(w *waiter, sent clock.Instant, lease store.Lease) (*Guard,
 
 	ctl.Start()
 	c.beat.Add(h, h.timing.renew, sent)
-	if ctl.Ended() { // meanwhile: its Stop may have come before Add
+	if ctl.Stopped() { // meanwhile: its Stop may have come before Add
 		h.stopRenewing()
 	}
 	ev := h.event()

@@ -61,7 +61,7 @@ func (c *Client) acquire(ctx context.Context, name string, opts []Option) (*Guar
 	}
 	w := &waiter{
 		client: c, caller: ctx, turn: make(chan struct{}), kick: make(chan struct{}, 1),
-		opts: o, timing: t, claim: claim, id: &ownerID{}, started: time.Now(),
+		opts: o, timing: t, claim: claim, id: &ownerID{}, started: time.Now(), carried: carried(ctx, o.parent),
 	}
 	w.ctx, w.cancel = context.WithCancelCause(ctx)
 	defer w.cancel(nil)
@@ -70,6 +70,9 @@ func (c *Client) acquire(ctx context.Context, name string, opts []Option) (*Guar
 	}
 	if o.wait > 0 {
 		defer time.AfterFunc(o.wait, func() { w.cancel(errWaitOver) }).Stop()
+	}
+	if o.parent != nil { // its end would end the guard: there is nothing to wait for any more
+		defer context.AfterFunc(o.parent, func() { w.cancel(contextError(o.parent)) })()
 	}
 	g, err := w.compete()
 	if err != nil {
@@ -86,7 +89,7 @@ func (c *Client) enter(w *waiter) error {
 		return ErrClosed
 	}
 	q := c.queue(w.claim.Name)
-	if q.holder != nil && w.carries(q.holder.claim.Owner) {
+	if q.holder != nil && w.carries(q.holder.claim.Owner) || w.carriesRefuser(q.last) {
 		return ErrNested
 	}
 	if w.opts.wait == 0 && (q.holder != nil || q.waiters.Len() > 0) {
@@ -98,20 +101,27 @@ func (c *Client) enter(w *waiter) error {
 	return nil
 }
 
+// carried are the guards that a caller's contexts carry. It runs code of theirs, and so without any mutex.
+func carried(contexts ...context.Context) (list []*guard.Guard) {
+	for _, ctx := range contexts {
+		if ctx != nil {
+			list = slices.AppendSeq(list, guard.Carried(ctx))
+		}
+	}
+	return list
+}
+
 // carries reports whether the caller's context carries the guard with this owner: whoever waits for it waits for
 // itself.
 func (w *waiter) carries(owner string) bool {
-	for _, ctx := range []context.Context{w.caller, w.opts.parent} {
-		if ctx == nil {
-			continue
-		}
-		for g := range guard.Carried(ctx) {
-			if g.Owner() == owner {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(w.carried, func(g *guard.Guard) bool { return g.Owner() == owner })
+}
+
+// carriesRefuser reports whether what the store said last in this queue is that the caller itself holds the name, by another
+// client. It may have been said a while ago, so the guard must still be held.
+func (w *waiter) carriesRefuser(last error) bool {
+	held, ok := errors.AsType[*store.HeldError](last)
+	return ok && slices.ContainsFunc(w.carried, func(g *guard.Guard) bool { return g.Owner() == held.Lease.Owner && g.Remaining() > 0 })
 }
 
 // standing is why a waiter in this queue has not got the lock yet. Called with Client.mu held.
@@ -296,11 +306,16 @@ func (w *waiter) refused(sentAt time.Time, err error) error {
 	c.mu.Lock()
 	q.poll.refused(sentAt, now, held.Lease)
 	q.handovers = time.Time{}
+	for e := q.waiters.Front(); e != nil; e = e.Next() {
+		if other, ok := e.Value.(*waiter); ok && other != w && other.carries(held.Lease.Owner) {
+			other.cancel(ErrNested) // it would wait for itself
+		}
+	}
 	orphan := c.orphans.find(held.Lease.Owner, now)
 	c.mu.Unlock()
 	if orphan != nil && w.ctx.Err() == nil {
 		// The row is one that this client gave up and could not delete, or that was written after the clean-up.
-		results, err := c.calls.Release(w.ctx, w.timing.attempt(), []store.Claim{*orphan}, nil)
+		results, err := c.calls.CleanUp(w.ctx, w.timing.attempt(), []store.Claim{*orphan})
 		if err == nil && (results[0].Err == nil || errors.Is(results[0].Err, store.ErrLost)) {
 			c.mu.Lock()
 			q.poll = poll{}
@@ -366,10 +381,17 @@ func (w *waiter) gaveUp(cut error) error {
 	}
 	c.mu.Unlock()
 	cause := context.Cause(w.ctx)
+	if cause == ErrNested { //nolint:errorlint // by identity: a waiter's own context has ended with it
+		return ErrNested
+	}
 	if cause == errClosing { //nolint:errorlint // by identity, see there
 		return ErrClosed
 	}
 	if cause == errWaitOver { //nolint:errorlint // likewise
+		if errors.Is(last, context.Canceled) {
+			// The attempt was cut short by us: no context of the caller's has ended.
+			last = &store.UnavailableError{Op: "acquire", Unclear: errors.Is(last, store.ErrUnclear), Err: errNoAnswer}
+		}
 		return last
 	}
 	return fmt.Errorf("%w: %w", contextError(w.ctx), last)

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/aaravsoft/leasehold/guard"
 	"github.com/aaravsoft/leasehold/store"
 )
 
@@ -33,7 +34,7 @@ type waiter struct {
 	kick   chan struct{} // ask at once: the row seems to be ours already
 
 	caller context.Context // as given to Lock
-	ctx    context.Context // bounds the wait; its cause may be errWaitOver or errClosing
+	ctx    context.Context // bounds the wait; its cause may be errWaitOver, errClosing or ErrNested
 	cancel context.CancelCauseFunc
 
 	opts    options
@@ -41,7 +42,8 @@ type waiter struct {
 	claim   store.Claim
 	id      *ownerID
 	started time.Time
-	told    bool // the waiting event was emitted
+	told    bool           // the waiting event was emitted
+	carried []*guard.Guard // by the caller's contexts
 }
 
 // promote gives the turn to the first in line, if nobody has it. Called with Client.mu held.

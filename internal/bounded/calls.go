@@ -24,16 +24,18 @@ import (
 // Most is the number of abandoned calls of one kind at which no new ones start.
 const Most = 16
 
-// Calls bounds the calls of one client to its store. Acquires are one kind, renewals and releases together another, so
-// that acquires that hang can never keep a lock from being renewed.
+// Calls bounds the calls of one client to its store. Acquires are one kind, renewals and releases together another, and the
+// releases that clean up after acquires a third, so that acquires that hang, and what comes of them, can never keep a lock
+// from being renewed.
 type Calls struct {
 	store    store.Store
 	acquires lane
 	upkeep   lane
+	cleanups lane
 }
 
 // New returns the bounded calls of one client.
-func New(st store.Store) *Calls { return &Calls{store: st} }
+func New(st store.Store) *Calls { return &Calls{store: st, cleanups: lane{strict: true}} }
 
 // Acquire calls the store's Acquire, for at most limit. Either it returns the store's answer, or it returns an error
 // that is [ErrAbandoned] and the answer goes to late, once, on the call's own goroutine, which may happen before
@@ -53,22 +55,28 @@ func (c *Calls) Acquire(ctx context.Context, limit time.Duration, claim store.Cl
 func (c *Calls) Renew(ctx context.Context, limit time.Duration, claims []store.Claim,
 	late func([]store.Result, error),
 ) ([]store.Result, error) {
-	return c.batch(ctx, "renew", c.store.Renew, limit, claims, late)
+	return c.batch(ctx, &c.upkeep, "renew", c.store.Renew, limit, claims, late)
 }
 
 // Release calls the store's Release as [Calls.Renew] does Renew.
 func (c *Calls) Release(ctx context.Context, limit time.Duration, claims []store.Claim,
 	late func([]store.Result, error),
 ) ([]store.Result, error) {
-	return c.batch(ctx, "release", c.store.Release, limit, claims, late)
+	return c.batch(ctx, &c.upkeep, "release", c.store.Release, limit, claims, late)
 }
 
-func (c *Calls) batch(ctx context.Context, op string,
+// CleanUp is Release for rows that no guard is for. There are never more than [Most] at once, for their connections are those
+// of renewals.
+func (c *Calls) CleanUp(ctx context.Context, limit time.Duration, claims []store.Claim) ([]store.Result, error) {
+	return c.batch(ctx, &c.cleanups, "release", c.store.Release, limit, claims, nil)
+}
+
+func (c *Calls) batch(ctx context.Context, in *lane, op string,
 	ask func(context.Context, []store.Claim) ([]store.Result, error),
 	limit time.Duration, claims []store.Claim, late func([]store.Result, error),
 ) ([]store.Result, error) {
 	all := call[[]store.Result]{
-		caller: ctx, lane: &c.upkeep, op: op, limit: LimitError{limit}, late: late,
+		caller: ctx, lane: in, op: op, limit: LimitError{limit}, late: late,
 		run: func(caller, ctx context.Context) ([]store.Result, error) {
 			results, err := ask(ctx, claims)
 			if err != nil {

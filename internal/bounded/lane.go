@@ -8,6 +8,8 @@ import (
 
 // lane counts the calls of one kind, and makes new ones wait while too many are abandoned. Its zero value is empty.
 type lane struct {
+	strict bool // the limit holds at any time
+
 	mu        sync.Mutex
 	flying    int             // calls whose caller waits for the answer
 	abandoned int             // calls whose caller has left
@@ -17,7 +19,7 @@ type lane struct {
 // hasPlace: as long as the store answers there is no limit. Once a call was abandoned, those in flight may be next, and
 // count as if they were: otherwise all waiting callers would start together as soon as one place is free.
 func (l *lane) hasPlace() bool {
-	return l.abandoned == 0 || l.abandoned+l.flying < Most
+	return !l.strict && l.abandoned == 0 || l.abandoned+l.flying < Most
 }
 
 // enter waits for a place until ctx ends, and reports whether it got one.

@@ -14,7 +14,7 @@
 // [Open] has a pool of its own and is what a service should use. The driver can ignore a context, for ever when a server
 // accepts a connection and then says nothing; so the connector of that pool logs in on a goroutine of its own, for at
 // most 15 seconds, and closes the socket at their end. A login that outlives the call which wanted it is not thrown
-// away: the next call takes the connection. The pool has at most 32 connections, half of which only renewals and
+// away: the next call takes the connection. The pool has at most 48 connections, two thirds of which only renewals and
 // releases may use; it keeps two idle ones for a minute, and forgets them at the first sign of a failover.
 //
 // [New] works on a pool of the caller's, of which it changes nothing: it cannot guard logins or forget idle connections,

@@ -363,7 +363,7 @@ func TestShare(t *testing.T) {
 		open func(t *testing.T, sim *mssqlsim.Server) *mssql.Store
 		most int
 	}{
-		"an own pool: half of it": {func(t *testing.T, sim *mssqlsim.Server) *mssql.Store { return ready(t, sim) }, 16},
+		"an own pool: a third of it": {func(t *testing.T, sim *mssqlsim.Server) *mssql.Store { return ready(t, sim) }, 16},
 		"somebody else's pool of three: all but one": {func(t *testing.T, sim *mssqlsim.Server) *mssql.Store {
 			db := database(t, sim)
 			db.SetMaxOpenConns(3)

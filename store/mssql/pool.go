@@ -34,10 +34,10 @@ func newPool(c *connector, size int) *pool {
 	return p
 }
 
-// limitOthers keeps connections free for renewals and releases, which must never wait for acquisitions: half of an own
-// pool, one of somebody else's.
+// limitOthers keeps connections free for renewals and releases, which must never wait for acquisitions: two thirds of
+// an own pool, one of somebody else's.
 func (p *pool) limitOthers() {
-	most := poolSize / 2
+	most := poolSize / 3
 	if open := p.db.Stats().MaxOpenConnections; p.own == nil && open > 0 {
 		most = min(most, max(1, open-1))
 	}

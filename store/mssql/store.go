@@ -36,7 +36,7 @@ var (
 
 // The pool of [Open].
 const (
-	poolSize   = 32
+	poolSize   = 48 // a third each for acquisitions and the like, for clean-ups after them, and for what is held
 	poolIdle   = 2
 	idleFor    = time.Minute
 	replicaMax = 4 // connections to a replica

@@ -54,12 +54,12 @@ func (s *Store) Acquire(ctx context.Context, c store.Claim) (store.Lease, error)
 
 // Renew implements [store.Store], in one transaction.
 func (s *Store) Renew(ctx context.Context, claims []store.Claim) ([]store.Result, error) {
-	return s.batch(ctx, "renew", claims, store.Claim.Validate, (*tx).renew)
+	return s.batch(ctx, opRenew, claims, store.Claim.Validate, (*tx).renew)
 }
 
 // Release implements [store.Store], in one transaction.
 func (s *Store) Release(ctx context.Context, claims []store.Claim) ([]store.Result, error) {
-	return s.batch(ctx, "release", claims, store.Claim.ValidateKey, (*tx).release)
+	return s.batch(ctx, opRelease, claims, store.Claim.ValidateKey, (*tx).release)
 }
 
 // batch answers the invalid claims itself, and the others in one transaction.

@@ -18,9 +18,10 @@ type Store struct {
 	clock clock
 
 	// turn holds one token. Who has taken it owns the fields below; who waits for it is served in order.
-	turn  chan struct{}
-	conn  *conn   // nil at first, and after an error
-	swept reading // when expired rows were last looked for
+	turn   chan struct{}
+	others chan struct{} // held by the one call that is neither renewal nor release and waits for its turn, or has it
+	conn   *conn         // nil at first, and after an error
+	swept  reading       // when expired rows were last looked for
 
 	met, left time.Time // when another process was last in the way; when this one last left the file
 
@@ -57,7 +58,7 @@ func open(path string, clock clock) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{path: path, file: file, clock: clock, turn: make(chan struct{}, 1), closing: make(chan struct{})}
+	s := &Store{path: path, file: file, clock: clock, turn: make(chan struct{}, 1), others: make(chan struct{}, 1), closing: make(chan struct{})}
 	s.turn <- struct{}{}
 	ctx, cancel := context.WithTimeout(context.Background(), openLimit)
 	defer cancel()
@@ -80,10 +81,27 @@ func (s *Store) Close() error {
 	return s.closeErr
 }
 
+// The operations that a held lock needs.
+const (
+	opRenew   = "renew"
+	opRelease = "release"
+)
+
 // use gives fn the connection, to itself.
 func (s *Store) use(ctx context.Context, op string, fn func(*conn) error) error {
 	if ctx.Err() != nil {
 		return gaveUp(ctx, op, nil)
+	}
+	if op != opRenew && op != opRelease {
+		// At most one of them stands in the way of a renewal, however many there are.
+		select {
+		case s.others <- struct{}{}:
+			defer func() { <-s.others }()
+		case <-ctx.Done():
+			return gaveUp(ctx, op, nil)
+		case <-s.closing:
+			return errClosed
+		}
 	}
 	select {
 	case <-s.turn:
