@@ -27,8 +27,8 @@
 // never with what has not failed, which would have to live with their short limit. If a whole call ran into its limit,
 // one row in it may be the reason: its targets are repeated in up to eight pieces.
 //
-// A call that ignores its limit is abandoned (package internal/bounded) and replaced by at most one other for each
-// target; whatever it says when it returns after all counts, with its own send time. Nothing is sent for a target
+// A call that ignores its limit is abandoned (package internal/bounded) and replaced, as long as no more than four are out
+// for a target; whatever it says when it returns after all counts, with its own send time. Nothing is sent for a target
 // whose trust is over.
 //
 //	the store says             the target                    what follows

@@ -86,7 +86,7 @@ func TestOnTheReferenceStore(t *testing.T) {
 				st.Add(fault)
 				time.Sleep(time.Hour)
 				assert.False(t, g.live())
-				assert.Equal(t, 2, st.Calls(faultstore.Renew), "one and its replacement")
+				assert.Equal(t, 4, st.Calls(faultstore.Renew), "one and its replacements")
 				st.Clear()
 				st.Free()
 				synctest.Wait()

@@ -48,7 +48,7 @@ type entry struct {
 
 const (
 	never    = time.Duration(math.MaxInt64)
-	maxCalls = 2 // outstanding per target: one that hangs, and its replacement
+	maxCalls = 4 // outstanding per target: some that hang, and a replacement
 
 	jitter     = 0.1 // of an interval, in either direction
 	minBackoff = 25 * time.Millisecond

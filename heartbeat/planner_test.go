@@ -170,7 +170,7 @@ func (m *model) taken(l *lease) {
 	e := l.entry
 	m.check(!l.over, "a target is renewed that was removed or lost")
 	m.check(!l.flying, "a target is sent that was not answered and not abandoned")
-	m.check(l.calls < 2, "a third call for one target")
+	m.check(l.calls < maxCalls, "too many calls for one target")
 	tenth := time.Duration(float64(e.interval) / 10)
 	switch {
 	case l.resting:
@@ -187,7 +187,7 @@ func (m *model) taken(l *lease) {
 	l.flying, l.resting = true, false
 	l.calls++
 	l.sends++
-	if l.calls == 2 {
+	if l.calls > 1 {
 		m.reach["replaced"]++
 	}
 }
@@ -222,7 +222,7 @@ func (m *model) answer(b batch, sent time.Duration, end ending, trouble, whole b
 			l.flying = false
 		}
 		if end != abandoned {
-			if l.calls == 2 && !l.flying {
+			if l.calls == maxCalls && !l.flying {
 				l.ready = m.now
 			}
 			l.calls--

@@ -81,6 +81,19 @@ func TestCleanUpsHaveTheirOwnPlaces(t *testing.T) {
 	})
 }
 
+// TestDeadConnections is rule 12: two that are dead do not cost a lock whose store is well.
+func TestDeadConnections(t *testing.T) {
+	bubble(t, "REN-01 two renewals hang for ever, later ones are answered", func(t *testing.T) {
+		r := newRig(t)
+		c := r.client(Config{})
+		g := mustLock(t, c, "job")
+		r.faults.Add(faultstore.Fault{Ops: faultstore.Renew, Times: 2, HangBefore: true})
+		time.Sleep(time.Minute)
+		require.NoError(t, g.Err())
+		require.NoError(t, g.Unlock())
+	})
+}
+
 func TestWaitOver(t *testing.T) {
 	bubble(t, "the end of WithWait is not the end of the caller's context", func(t *testing.T) {
 		r := newRig(t)
