@@ -5,7 +5,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/aaravsoft/leasehold/store"
@@ -21,20 +20,63 @@ const (
 )
 
 // notices writes the tool's own lines to standard error. Nothing else goes there, and nothing goes to standard output.
+//
+// Whoever reads standard error may stop reading. Then lines are dropped: nothing of what keeps a lock, and a command within
+// it, may wait for a reader. The one goroutine that writes ends with the process, or with flush.
 type notices struct {
-	mu   sync.Mutex // hooks of the mutex client write too
-	w    io.Writer
-	loud loudness
+	loud  loudness
+	lines chan line
+}
+
+// line is what is to be written, or, with written set, a request to say when all before it is.
+type line struct {
+	text    string
+	written chan struct{}
+}
+
+const (
+	maxLines   = 200
+	flushLimit = time.Second
+)
+
+func newNotices(w io.Writer) *notices {
+	n := &notices{loud: normal, lines: make(chan line, maxLines)}
+	go func() {
+		for l := range n.lines {
+			if l.written != nil {
+				close(l.written)
+				return
+			}
+			_, _ = io.WriteString(w, l.text) // nobody is left to be told
+		}
+	}()
+	return n
+}
+
+// flush waits until everything is written, but not long. What is said after it is not written.
+func (n *notices) flush() {
+	limit := time.NewTimer(flushLimit)
+	defer limit.Stop()
+	last := line{written: make(chan struct{})}
+	select {
+	case n.lines <- last:
+	case <-limit.C:
+		return
+	}
+	select {
+	case <-last.written:
+	case <-limit.C:
+	}
 }
 
 func (n *notices) say(at loudness, format string, args ...any) {
 	if at > n.loud {
 		return
 	}
-	line := "leasehold: " + fmt.Sprintf(format, args...) + "\n"
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	_, _ = io.WriteString(n.w, line) // nobody is left to be told
+	select {
+	case n.lines <- line{text: "leasehold: " + fmt.Sprintf(format, args...) + "\n"}:
+	default:
+	}
 }
 
 func (n *notices) fault(format string, args ...any)  { n.say(quiet, format, args...) }

@@ -14,13 +14,14 @@ type app struct {
 	root                  *cobra.Command
 	env                   environ
 	stdin, stdout, stderr *os.File
-	notices               notices
+	notices               *notices
 	server                sqlServerFlags
 }
 
 // run is the tool: it returns the exit code. When ctx ends it does what SIGTERM makes it do.
 func run(ctx context.Context, args, env []string, stdin, stdout, stderr *os.File) int {
-	a := &app{env: env, stdin: stdin, stdout: stdout, stderr: stderr, notices: notices{w: stderr, loud: normal}}
+	a := &app{env: env, stdin: stdin, stdout: stdout, stderr: stderr, notices: newNotices(stderr)}
+	defer a.notices.flush()
 	a.root = a.newRoot()
 	a.root.SetArgs(args)
 	cmd, err := a.root.ExecuteContextC(ctx)

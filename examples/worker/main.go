@@ -28,7 +28,7 @@ import (
 )
 
 func main() {
-	dir := flag.String("dir", filepath.Join(os.TempDir(), "leasehold-worker"), "folder of the lock file and the list")
+	dir := flag.String("dir", filepath.Join(os.TempDir(), fmt.Sprint("leasehold-worker-", os.Getuid())), "folder of the lock file and the list, which goes on from run to run")
 	items := flag.Int("items", 10, "how many items this process takes before it leaves")
 	workers := flag.Int("workers", 2, "workers in this process")
 	flag.Parse()
