@@ -50,7 +50,7 @@ func TestBusyFile(t *testing.T) {
 		t.Run(op, func(t *testing.T) {
 			s, unblock := blocked(t)
 			const limit = 250 * time.Millisecond // long enough to meet the other one, also on a busy machine
-			began := time.Now() // before the limit begins to run
+			began := time.Now()                  // before the limit begins to run
 			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			defer cancel()
 			err := call(ctx, s)
