@@ -103,7 +103,7 @@ func TestAcquisitionsAlone(t *testing.T) {
 			})
 		}
 		wait.Wait()
-		assert.Equal(t, breaker.Open, locks.Health(t.Context()).Breaker.Phase)
+		assert.NotEqual(t, breaker.Closed, locks.Health(t.Context()).Breaker.Phase, "open, or about to try again")
 		require.NoError(t, g.Err())
 		failing.Off()
 		require.NoError(t, g.Unlock(), "it is released through an open breaker")
