@@ -141,7 +141,7 @@ func TestDoKeepsWhatTheWorkSays(t *testing.T) {
 		require.ErrorContains(t, err, "row 17")
 	})
 	bubble(t, "not if it is the cause of its own context", func(t *testing.T) {
-		err := lost(t, func(ctx context.Context) error { return context.Cause(ctx) })
+		err := lost(t, context.Cause)
 		own, ok := err.(*LostError) //nolint:errorlint // the loss itself, and nothing around it
 		require.True(t, ok, "%v", err)
 		assert.Equal(t, "job", own.Name)
