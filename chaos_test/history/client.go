@@ -51,6 +51,7 @@ func NewClient(rec *Recorder, name string, st store.Store, open func(store.Store
 // Mutex opens a [mutex.Client].
 func Mutex(cfg mutex.Config) func(store.Store, Observer) (Locker, error) {
 	return func(st store.Store, o Observer) (Locker, error) {
+		cfg := cfg // clients are opened beside each other
 		cfg.Hooks.AtRisk = func(ev mutex.Event) { o.Risk(ev.Name, ev.Owner) }
 		cfg.Hooks.Renewed = func(ev mutex.Event) { o.Safe(ev.Name, ev.Owner) }
 		cfg.Hooks.Lost = func(ev mutex.Event) { o.Lost(ev.Name, ev.Owner, ev.Reason.String()) }

@@ -90,7 +90,8 @@ func listen(ctx context.Context) (chan os.Signal, func()) {
 			signal.Notify(signals, sig)
 		}
 	}
-	// To write to a closed pipe must not end the tool. Ignoring it would reach the command.
+	// To write to a closed pipe must not end the tool, up to its last line, which may be written when run has returned.
+	// Ignoring it would reach the command.
 	broken := make(chan os.Signal, 1)
 	if !signal.Ignored(unix.SIGPIPE) {
 		signal.Notify(broken, unix.SIGPIPE)
@@ -104,7 +105,6 @@ func listen(ctx context.Context) (chan os.Signal, func()) {
 	return signals, func() {
 		stopCtx()
 		signal.Stop(signals)
-		signal.Stop(broken)
 	}
 }
 
