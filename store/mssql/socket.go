@@ -54,13 +54,11 @@ func (s *sockets) close() {
 	s.closed = true
 	for _, one := range s.open {
 		_ = one.Close()
-		one.reading.Lock()   // a reader has got its error, and will not read again
-		one.reading.Unlock() //nolint:staticcheck // nothing is to be done meanwhile
 	}
 }
 
-// connection closes the sockets before the driver closes itself. The driver gives its buffers to the next connection
-// before it closes the transport, while a reader that was left behind after a cancellation may still write into them.
+// connection closes its sockets itself. The driver's own Close does that too, but first it gives its buffers to the next
+// connection, while a reader that was left behind after a cancellation may still use them. Here nobody gets them.
 type connection struct {
 	*mssqldb.Conn
 	sockets *sockets
@@ -69,7 +67,6 @@ type connection struct {
 // Close implements [driver.Conn].
 func (c *connection) Close() error {
 	c.sockets.close()
-	_ = c.Conn.Close() // it says that the socket is closed
 	return nil
 }
 
@@ -97,9 +94,8 @@ func (s *hostSockets) HostName() string { return s.host.HostName() }
 // socket remembers whether reading or writing has failed.
 type socket struct {
 	net.Conn
-	failed  atomic.Bool
-	closed  func()
-	reading sync.Mutex // held by the one who reads
+	failed atomic.Bool
+	closed func()
 }
 
 func (s *socket) Close() error {
@@ -108,8 +104,6 @@ func (s *socket) Close() error {
 }
 
 func (s *socket) Read(b []byte) (int, error) {
-	s.reading.Lock()
-	defer s.reading.Unlock()
 	n, err := s.Conn.Read(b)
 	if err != nil {
 		s.failed.Store(true)
