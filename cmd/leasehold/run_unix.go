@@ -28,11 +28,10 @@ const (
 
 // The variables that a command finds in its environment.
 const (
-	nameVar     = "LEASEHOLD_NAME"
-	ownerVar    = "LEASEHOLD_OWNER"
-	tokenVar    = "LEASEHOLD_TOKEN"
-	heldVar     = "LEASEHOLD_HELD"
-	passwordVar = "LEASEHOLD_PASSWORD" // and this one it does not
+	nameVar  = "LEASEHOLD_NAME"
+	ownerVar = "LEASEHOLD_OWNER"
+	tokenVar = "LEASEHOLD_TOKEN"
+	heldVar  = "LEASEHOLD_HELD"
 )
 
 // timing of a lease, as the library would choose it. It is given to the library so that both cannot differ.
@@ -149,7 +148,7 @@ func (r *runner) run() error {
 
 // childEnv is the environment of the command.
 func (r *runner) childEnv(g *mutex.Guard) []string {
-	env := r.env.without(passwordVar)
+	env := r.env.without(passwordVar) // what it does not find
 	if target, named := env.lookup(storeVar); named {
 		env = env.with(storeVar, withoutPassword(target))
 	}

@@ -14,7 +14,10 @@ import (
 	"github.com/aaravsoft/leasehold/store/mssql"
 )
 
-const passwordFileVar = "LEASEHOLD_PASSWORD_FILE"
+const (
+	passwordVar     = "LEASEHOLD_PASSWORD"
+	passwordFileVar = "LEASEHOLD_PASSWORD_FILE"
+)
 
 // sqlServerFlags are those of SQL Server alone.
 type sqlServerFlags struct {
