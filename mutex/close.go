@@ -22,7 +22,9 @@ func (c *Client) Close(ctx context.Context) error {
 		holds = append(holds, h)
 	}
 	for _, q := range c.names {
-		q.cancel(errClosing)
+		for e := q.waiters.Front(); e != nil; e = e.Next() {
+			e.Value.(*waiter).cancel(errClosing)
+		}
 	}
 	c.mu.Unlock()
 
@@ -57,7 +59,7 @@ func (c *Client) idle(ctx context.Context) error {
 		c.mu.Lock()
 		busy := len(c.holds) > 0
 		for _, q := range c.names {
-			busy = busy || !q.empty()
+			busy = busy || q.waiters.Len() > 0
 		}
 		if !busy {
 			c.mu.Unlock()
