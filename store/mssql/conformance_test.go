@@ -30,8 +30,10 @@ func (s *servers[T]) of(st store.Store) T {
 
 // TestConformance is the contract of package store, on the simulated server through the real driver.
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	for name, coarse := range map[string]bool{"own table": false, "table of the .NET package": true} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			known := &servers[*mssqlsim.Server]{list: map[store.Store]*mssqlsim.Server{}}
 			storetest.Run(t, storetest.Harness{
 				Open: func(t *testing.T) store.Store {

@@ -121,6 +121,10 @@ func (l *load) work(ctx context.Context, t *testing.T, locks *mutex.Client) {
 		if crash {
 			options = append(options, mutex.WithMaxHold(time.Millisecond))
 		}
+		hold := rand.N(20 * time.Millisecond)
+		if rand.N(16) == 0 {
+			hold = 300 * time.Millisecond // beyond a lease: only renewals keep it, and a silence costs it
+		}
 		asked := time.Now()
 		guard, err := locks.Lock(ctx, name, options...)
 		if err != nil {
@@ -133,7 +137,7 @@ func (l *load) work(ctx context.Context, t *testing.T, locks *mutex.Client) {
 		l.names[name].enter(t, guard, asked)
 		select {
 		case <-guard.Context().Done():
-		case <-time.After(rand.N(20 * time.Millisecond)):
+		case <-time.After(hold):
 		}
 		if crash {
 			continue
