@@ -81,6 +81,8 @@ func (r reported) remedy(t table) string {
 			"create it): grant them with the script of Grants (leasehold schema --grant PRINCIPAL)"
 	case r.has(noDatabase):
 		return "this login must not use the database: create a user for it there, or name another database, or open the firewall"
+	case r.has(noSpace):
+		return "the database has reached the size that it may have: delete something, or raise its quota"
 	case r.has(ofLogin):
 		return "the server has refused the login: check user, password, and whether the login is disabled, locked or expired"
 	case r.has(notOurTable) || slices.ContainsFunc(r, func(n int32) bool { return n >= ofUsers }):

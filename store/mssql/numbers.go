@@ -34,7 +34,8 @@ var databaseAway = numbers(
 var (
 	noTable      = numbers(208)
 	noPermission = numbers(229, 230, 262, 297, 300, 371, 2760)
-	noDatabase   = numbers(916, 4064, 40615, 40544)
+	noDatabase   = numbers(916, 4064, 40615)
+	noSpace      = numbers(40544)
 	notOurTable  = numbers(
 		207, 213, 241, 245, 257, 334, 468, 515, 547, 8152, 2628, 8114, 8115, 206, 1785, 4140, 650, // columns, types, constraints, hints
 		102, 105, 137, 156, 195, 201, 319, 2812, 8144, 8145, 8178, 8003, 15151, // the statement itself
