@@ -189,7 +189,7 @@ func TestTriggers(t *testing.T) {
 	})
 }
 
-// TestTransactions is about those of the caller, and those that an error could leave behind.
+// TestTransactions is about those of the caller.
 func TestTransactions(t *testing.T) {
 	t.Parallel()
 	t.Run("ACQ-11 the caller's own transaction on the same pool", func(t *testing.T) {
@@ -217,52 +217,6 @@ func TestTransactions(t *testing.T) {
 		var n int
 		require.NoError(t, db.QueryRow("SELECT COUNT(*) FROM dbo.Jobs WHERE N = @p1", 1).Scan(&n))
 		assert.Zero(t, n, "neither Lock nor Unlock has committed it")
-	})
-	for _, point := range []engine.Point{engine.BeforeStatement, engine.RowLocked, engine.BeforeCommit, engine.AfterCommit} {
-		for _, statement := range []string{"UPDATE [lease]", "INSERT INTO [lease]", "SET Metadata = Metadata"} {
-			t.Run(fmt.Sprintf("SQL-10 an error at point %d of %s", point, statement), func(t *testing.T) {
-				sim := server(t)
-				db := database(t, sim)
-				db.SetMaxOpenConns(1)
-				st, err := mssql.New(db, mssql.Config{})
-				require.NoError(t, err)
-				t.Cleanup(func() { require.NoError(t, st.Close()) })
-				require.NoError(t, st.EnsureSchema(t.Context()))
-				fault := sim.Node.Fail(point, engine.Match{Contains: statement}, 1, sqlerr.New(547, "The statement conflicted with the CHECK constraint."))
-				_, err = st.Acquire(t.Context(), claim("job", time.Hour))
-				if fault.Hits() > 0 {
-					require.ErrorIs(t, err, store.ErrMisconfigured)
-				}
-				var open int
-				require.NoError(t, db.QueryRow("SELECT @@TRANCOUNT + @p1", 0).Scan(&open))
-				assert.Zero(t, open)
-				require.Eventually(t, func() bool { held, waiting := sim.Node.Locks(); return held+waiting == 0 }, 5*time.Second, time.Millisecond)
-			})
-		}
-	}
-	t.Run("SQL-10 cancelled in the middle", func(t *testing.T) {
-		sim := server(t)
-		db := database(t, sim)
-		db.SetMaxOpenConns(1)
-		st, err := mssql.New(db, mssql.Config{})
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, st.Close()) })
-		require.NoError(t, st.EnsureSchema(t.Context()))
-		gate := sim.Node.Gate(engine.BeforeCommit, engine.Match{Contains: "INSERT INTO [lease]"})
-		defer gate.Open()
-		ctx, cancel := context.WithCancel(t.Context())
-		go func() {
-			<-gate.Arrived()
-			cancel()
-		}()
-		_, err = st.Acquire(ctx, claim("job", time.Hour))
-		require.ErrorIs(t, err, store.ErrUnclear)
-		require.ErrorIs(t, err, context.Canceled)
-		var open int
-		require.NoError(t, db.QueryRow("SELECT @@TRANCOUNT + @p1", 0).Scan(&open))
-		assert.Zero(t, open)
-		held, waiting := sim.Node.Locks()
-		assert.Zero(t, held+waiting)
 	})
 }
 
