@@ -26,7 +26,8 @@ const (
 // on, and what comes of it is for the next caller.
 type connector struct {
 	login func(ctx context.Context, dialer mssqldb.Dialer) (driver.Conn, error)
-	limit time.Duration
+	limit time.Duration    // of a login
+	keep  time.Duration    // how long a parked connection is kept
 	base  driver.Connector // for its Driver
 
 	ctx    context.Context // ends with Close
@@ -59,7 +60,7 @@ var (
 )
 
 func newConnector(base driver.Connector, in func(context.Context, mssqldb.Dialer) (driver.Conn, error)) *connector {
-	c := &connector{login: in, limit: loginLimit, base: base, open: map[*socket]struct{}{}}
+	c := &connector{login: in, limit: loginLimit, keep: parkedFor, base: base, open: map[*socket]struct{}{}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c
 }
@@ -127,7 +128,7 @@ func (c *connector) run() {
 		c.waiting = c.waiting[1:]
 	case err == nil: // Close, which waits for this goroutine, forgets it again
 		p := &parked{conn: conn}
-		p.timer = time.AfterFunc(parkedFor, func() { c.drop(p) })
+		p.timer = time.AfterFunc(c.keep, func() { c.drop(p) })
 		c.parked = append(c.parked, p)
 	}
 }

@@ -48,15 +48,20 @@ func (c *connector) state() (logins, waiting, parked int) {
 func TestConnector(t *testing.T) {
 	const late = time.Second // on a busy machine
 
-	for name, fault := range map[string]tds.Fault{
-		"CON-01 PRELOGIN is not answered": {Place: tds.AtAccept, Effect: tds.Silence()},
-		"PRELOGIN is the last answer":     {Place: tds.AtPrelogin, Effect: tds.Silence()},
-		"LOGIN7 is not answered":          {Place: tds.AtLogin, Effect: tds.Silence()},
+	for name, test := range map[string]struct {
+		place      tds.Place
+		encryption tds.Encryption
+		parameter  string
+	}{
+		"CON-01 PRELOGIN is not answered":   {tds.AtAccept, tds.EncryptionOffered, "encrypt=disable"},
+		"PRELOGIN is the last answer":       {tds.AtPrelogin, tds.EncryptionOffered, "encrypt=disable"},
+		"the TLS handshake is not answered": {tds.AtPrelogin, tds.EncryptionRequired, "encrypt=true"},
+		"LOGIN7 is not answered":            {tds.AtLogin, tds.EncryptionOffered, "encrypt=disable"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			sim, c := dialing(t, mssqlsim.Options{})
+			sim, c := dialing(t, mssqlsim.Options{Wire: tds.Options{Encryption: test.encryption}}, test.parameter)
 			c.limit = 300 * time.Millisecond
-			silent := sim.Wire.Inject(fault)
+			silent := sim.Wire.Inject(tds.Fault{Place: test.place, Effect: tds.Silence()})
 			defer silent.Off()
 			began := time.Now()
 			_, err := c.Connect(briefly(t))
@@ -70,8 +75,108 @@ func TestConnector(t *testing.T) {
 			require.ErrorContains(t, err, "no login within 300ms")
 			require.Eventually(t, func() bool { n, _, _ := c.state(); return n == 0 }, 5*time.Second, time.Millisecond)
 			assert.EqualValues(t, 1, sim.Wire.Stats().Accepted, "one login for both callers")
+			c.mu.Lock()
+			sockets := len(c.open)
+			c.mu.Unlock()
+			assert.Zero(t, sockets)
+			require.Eventually(t, func() bool { // the client has hung up, though the server still holds its end
+				for _, conn := range sim.Wire.Conns() {
+					if !conn.HungUp {
+						return false
+					}
+				}
+				return true
+			}, 5*time.Second, time.Millisecond)
 		})
 	}
+
+	t.Run("many callers in a hurry share one login, and one of those after them gets it", func(t *testing.T) {
+		sim, c := dialing(t, mssqlsim.Options{})
+		slow := sim.Wire.Inject(tds.Fault{Place: tds.AtLogin, Effect: tds.Silence()})
+		for range 5 { // one after the other: as a short lease tries again and again
+			_, err := c.Connect(briefly(t))
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+		}
+		assert.EqualValues(t, 1, sim.Wire.Stats().Accepted)
+		slow.Off()
+		require.Eventually(t, func() bool { _, _, n := c.state(); return n == 1 }, 5*time.Second, time.Millisecond)
+		one, err := c.Connect(t.Context())
+		require.NoError(t, err)
+		another, err := c.Connect(t.Context())
+		require.NoError(t, err)
+		assert.EqualValues(t, 2, sim.Wire.Stats().Logins, "the second has a login of its own")
+		require.NoError(t, one.Close())
+		require.NoError(t, another.Close())
+	})
+
+	t.Run("two callers at once have two logins", func(t *testing.T) {
+		sim, c := dialing(t, mssqlsim.Options{})
+		held := sim.Wire.Inject(tds.Fault{Place: tds.AtLogin, Effect: tds.Silence()})
+		conns := make(chan driver.Conn, 2)
+		for range 2 {
+			go func() {
+				conn, err := c.Connect(t.Context())
+				assert.NoError(t, err)
+				conns <- conn
+			}()
+		}
+		require.NoError(t, held.Reached(t.Context(), 2))
+		held.Off()
+		for range 2 {
+			require.NoError(t, (<-conns).Close())
+		}
+	})
+
+	t.Run("a parked connection is closed when its time is over", func(t *testing.T) {
+		sim, c := dialing(t, mssqlsim.Options{})
+		c.keep = 50 * time.Millisecond
+		slow := sim.Wire.Inject(tds.Fault{Place: tds.AtLogin, Effect: tds.Silence()})
+		_, err := c.Connect(briefly(t))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		slow.Off()
+		require.Eventually(t, func() bool { s := sim.Wire.Stats(); return s.Logins == 1 && s.Open == 0 }, 5*time.Second, time.Millisecond)
+		_, _, parked := c.state()
+		assert.Zero(t, parked)
+	})
+
+	t.Run("a connection that was taken from the park stays", func(t *testing.T) {
+		sim, c := dialing(t, mssqlsim.Options{})
+		c.keep = 200 * time.Millisecond
+		slow := sim.Wire.Inject(tds.Fault{Place: tds.AtLogin, Effect: tds.Silence()})
+		_, err := c.Connect(briefly(t))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		slow.Off()
+		var conn driver.Conn
+		require.Eventually(t, func() bool { _, _, n := c.state(); return n == 1 }, 5*time.Second, time.Millisecond)
+		conn, err = c.Connect(t.Context())
+		require.NoError(t, err)
+		<-time.After(2 * c.keep)
+		require.NoError(t, conn.(driver.Pinger).Ping(t.Context()))
+		assert.EqualValues(t, 1, sim.Wire.Stats().Logins)
+		require.NoError(t, conn.Close())
+	})
+
+	t.Run("a login that is refused is no reason to wait", func(t *testing.T) {
+		sim, c := dialing(t, mssqlsim.Options{})
+		refused := sim.Wire.Inject(tds.Fault{Place: tds.AtLogin, Effect: tds.Fail(tds.Message{Number: 18456, Class: 14, Text: "no"})})
+		_, err := c.Connect(t.Context())
+		require.Error(t, err)
+		refused.Off()
+		logins, waiting, parked := c.state()
+		assert.Zero(t, logins+waiting+parked)
+	})
+
+	t.Run("nothing is dialled for a caller that has gone, nor after Close", func(t *testing.T) {
+		sim, c := dialing(t, mssqlsim.Options{})
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err := c.Connect(ctx)
+		require.ErrorIs(t, err, context.Canceled)
+		require.NoError(t, c.Close())
+		_, err = c.Connect(t.Context())
+		require.ErrorIs(t, err, store.ErrInvalid)
+		assert.Zero(t, sim.Wire.Stats().Accepted)
+	})
 
 	t.Run("a login that is too slow for its caller is there for the next one", func(t *testing.T) {
 		sim, c := dialing(t, mssqlsim.Options{})
