@@ -64,6 +64,7 @@ type Node struct {
 	clock    func() time.Time
 	harden   func(context.Context, rows.Record) error
 	delayed  string
+	level    int // 0: the default
 	sessions map[uint64]*Session
 	lastID   uint64
 	parsed   map[string]*syntax.Batch
@@ -142,6 +143,20 @@ func (n *Node) delayedDurability() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return cmp.Or(n.delayed, "DISABLED")
+}
+
+// SetCompatibilityLevel sets the database's level as the catalog shows it, 160 by default. The simulator is the same at
+// every level.
+func (n *Node) SetCompatibilityLevel(level int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.level = level
+}
+
+func (n *Node) compatibilityLevel() int64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return int64(cmp.Or(n.level, 160))
 }
 
 // SetState changes what the database lets its clients do. Sessions stay, and learn of it with their next statement:

@@ -151,7 +151,7 @@ func listIndexColumns(e *env, catalog *rows.Catalog) (list []rows.Row) {
 func listTriggers(e *env, catalog *rows.Catalog) (list []rows.Row) {
 	for _, t := range visible(e, catalog) {
 		for i, trigger := range t.Triggers {
-			list = append(list, rows.Row{trigger.Name, int64(t.ID + i + 1), int64(t.ID), false, false})
+			list = append(list, rows.Row{trigger.Name, int64(t.ID + i + 1), int64(t.ID), false, trigger.Instead})
 		}
 	}
 	return list
@@ -159,5 +159,5 @@ func listTriggers(e *env, catalog *rows.Catalog) (list []rows.Row) {
 
 func listDatabases(e *env, _ *rows.Catalog) []rows.Row {
 	n := e.session.node
-	return []rows.Row{{n.database, int64(5), n.collation.Name, int64(160), "ONLINE", n.State() != Online, n.rcsi.Load(), n.delayedDurability(), "OFF"}}
+	return []rows.Row{{n.database, int64(5), n.collation.Name, n.compatibilityLevel(), "ONLINE", n.State() != Online, n.rcsi.Load(), n.delayedDurability(), "OFF"}}
 }

@@ -10,15 +10,16 @@ import (
 	"github.com/aaravsoft/leasehold/internal/mssqlsim/engine/sqlerr"
 )
 
-// createTrigger makes an AFTER trigger. Its statements may not look at the tables inserted and deleted.
+// createTrigger makes a trigger. Its statements may not look at the tables inserted and deleted. One that is to run instead
+// of a statement is in the catalog, and the statement is refused.
 func (c *compiler) createTrigger(n *ast.CreateTriggerStatement) (body, error) {
 	schema, name, err := definedName(n.TriggerObject.Name)
 	if err != nil {
 		return nil, err
 	}
-	trigger := rows.Trigger{Name: n.Name.BaseIdentifier.Value}
+	trigger := rows.Trigger{Name: n.Name.BaseIdentifier.Value, Instead: n.TriggerType == "InsteadOf"}
 	for _, action := range n.TriggerActions {
-		trigger.After = append(trigger.After, strings.ToUpper(action.TriggerActionType))
+		trigger.Actions = append(trigger.Actions, strings.ToUpper(action.TriggerActionType))
 	}
 	for _, node := range statements(n.StatementList) {
 		fragment, ok := node.(fragmented)
@@ -45,8 +46,11 @@ func (c *compiler) createTrigger(n *ast.CreateTriggerStatement) (body, error) {
 // statement: to its transaction, and an error of theirs undoes it.
 func (f *frame) fire(t *rows.Table, action string) error {
 	for _, trigger := range t.Triggers {
-		if !slices.Contains(trigger.After, action) {
+		if !slices.Contains(trigger.Actions, action) {
 			continue
+		}
+		if trigger.Instead {
+			return sqlerr.Unsupported("a statement that the trigger %s replaces", trigger.Name)
 		}
 		if err := f.trigger(trigger); err != nil {
 			return err

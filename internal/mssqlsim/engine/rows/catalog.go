@@ -39,9 +39,10 @@ type Table struct {
 
 // Trigger is an AFTER trigger.
 type Trigger struct {
-	Name  string
-	After []string // INSERT, UPDATE, DELETE
-	Text  string   // its statements
+	Name    string
+	Actions []string // INSERT, UPDATE, DELETE
+	Instead bool     // of the statement, which is refused then, rather than after it
+	Text    string   // its statements
 }
 
 // Column finds a column by its name; -1 if there is none.

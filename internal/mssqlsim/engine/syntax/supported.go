@@ -124,7 +124,7 @@ CreateIndexStatement: Name, OnName, Columns, Clustered
 DropTableStatement: IsIfExists, Objects
 DropSchemaStatement: IsIfExists, Schema
 DropTriggerStatement: Objects, TriggerScope Normal
-CreateTriggerStatement: Name, TriggerObject, TriggerType For After, TriggerActions, StatementList
+CreateTriggerStatement: Name, TriggerObject, TriggerType For After InsteadOf, TriggerActions, StatementList
 TriggerObject: Name, TriggerScope Normal
 TriggerAction: TriggerActionType Insert Update Delete
 GrantStatement: Permissions, Principals, SecurityTargetObject
@@ -140,7 +140,7 @@ SecurityTargetObjectName: MultiPartIdentifier
 var keywords = words(`
 ADD AFTER ALL ALTER AND AS ASC BEGIN BETWEEN BREAK BY CASE CAST CATCH CLUSTERED COALESCE COMMIT CONSTRAINT CONTINUE
 CONVERT CREATE DECLARE DELETE DENY DESC DROP ELSE END ESCAPE EXEC EXECUTE EXISTS FOR FROM GRANT IF IIF IN INDEX INNER
-INSERT INTO IS ISOLATION JOIN KEY LEFT LEVEL LIKE LOCK_TIMEOUT NOCOUNT NONCLUSTERED NOT NULL NULLIF OBJECT OFF ON
+INSERT INSTEAD INTO IS ISOLATION JOIN KEY LEFT LEVEL LIKE LOCK_TIMEOUT NOCOUNT NONCLUSTERED NOT NULL NULLIF OBJECT OF OFF ON
 OPENJSON OR ORDER OUTER OUTPUT PRIMARY READ COMMITTED RETURN REVOKE RIGHT ROLLBACK SCHEMA SELECT SET TABLE THEN THROW
 TO TOP TRAN TRANSACTION TRIGGER TRY TRY_CAST TRY_CONVERT UPDATE VALUES WHEN WHERE WHILE WITH XACT_ABORT
 `)
