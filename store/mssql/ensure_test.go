@@ -4,7 +4,6 @@ import (
 	"database/sql"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -47,31 +46,6 @@ func TestEnsureSchema(t *testing.T) {
 		g, err := locks.Lock(t.Context(), "job")
 		require.NoError(t, err)
 		require.NoError(t, g.Unlock())
-	})
-
-	t.Run("SQL-09 ten at once", func(t *testing.T) {
-		sim := server(t)
-		db := database(t, sim)
-		for round := range 20 {
-			cfg := mssql.Config{Schema: fmt.Sprint("round ", round)}
-			var wait sync.WaitGroup
-			for range 10 {
-				st, err := mssql.Open(sim.DSN(), cfg)
-				require.NoError(t, err)
-				wait.Go(func() {
-					assert.NoError(t, st.EnsureSchema(t.Context()))
-					assert.NoError(t, st.Close())
-				})
-			}
-			wait.Wait()
-			name := "[" + cfg.Schema + "].[Leases]"
-			var indexes int
-			require.NoError(t, db.QueryRow("SELECT COUNT(*) FROM sys.indexes WHERE object_id = OBJECT_ID(@p1)", name).Scan(&indexes))
-			assert.Equal(t, 2, indexes, "the key, and that of the expiries")
-		}
-		var tables int
-		require.NoError(t, db.QueryRow("SELECT COUNT(*) FROM sys.tables WHERE name = @p1", "Leases").Scan(&tables))
-		assert.Equal(t, 20, tables)
 	})
 
 	t.Run("a table of the .NET package is accepted", func(t *testing.T) {
