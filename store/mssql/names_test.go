@@ -9,6 +9,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/aaravsoft/leasehold/internal/mssqlsim"
+	"github.com/aaravsoft/leasehold/internal/mssqlsim/engine"
+	"github.com/aaravsoft/leasehold/internal/mssqlsim/simtest"
 	"github.com/aaravsoft/leasehold/store"
 	"github.com/aaravsoft/leasehold/store/mssql"
 )
@@ -110,6 +113,66 @@ func TestSpelling(t *testing.T) {
 		require.NoError(t, release(t, st, c).Err)
 	})
 
+	t.Run("NAM-02 our own table tells names apart in a database of any collation", func(t *testing.T) {
+		for _, collation := range []string{"SQL_Latin1_General_CP1_CI_AS", "Latin1_General_100_CI_AS", "Latin1_General_100_BIN2"} {
+			st := ready(t, simtest.Run(t, mssqlsim.Options{Node: engine.Config{Collation: collation}}))
+			apart(t, st, "Invoice-Batch", "invoice-batch", "FILE", "file", "fıle", "straße", "strasse", "job", "job😼", "ｊｏｂ", "か", "カ")
+		}
+	})
+
+	t.Run("NAM-02 a table of the .NET package in a database that tells names apart", func(t *testing.T) {
+		sim := simtest.Run(t, mssqlsim.Options{Node: engine.Config{Collation: "Latin1_General_100_BIN2"}})
+		exec(t, database(t, sim), dotnetTable)
+		apart(t, ready(t, sim), "Job", "job", "JOB", "job😼")
+	})
+
+	t.Run("NAM-02 NAM-01 what such a table calls equal excludes each other, and nothing waits for a name that nobody holds", func(t *testing.T) {
+		sim := server(t)
+		exec(t, database(t, sim), dotnetTable)
+		st := ready(t, sim)
+		for first, others := range map[string][]string{"Job": {"job", "JOB", "ｊｏｂ", "Job😼"}, "straße": {"strasse", "STRASSE"}, "カ": {"か"}} {
+			c := claim(first, time.Hour)
+			grant(t, st, c)
+			for _, name := range others {
+				_, err := st.Acquire(t.Context(), claim(name, time.Hour))
+				held, ok := errors.AsType[*store.HeldError](err)
+				require.True(t, ok, "%s: %v", name, err)
+				assert.Equal(t, first, held.Lease.Name, "who asks for %s sees the stored spelling", name)
+				_, err = st.Break(t.Context(), name, claim(name, 0).Owner)
+				assert.ErrorIs(t, err, store.ErrNotFound, "of another owner")
+				row, err := st.Get(t.Context(), name)
+				require.NoError(t, err)
+				assert.Equal(t, c.Owner, row.Owner)
+			}
+			require.NoError(t, release(t, st, c).Err)
+		}
+	})
+
+	t.Run("NAM-01 blanks around a name are refused before the server is asked, on both tables", func(t *testing.T) {
+		for _, dotnet := range []bool{false, true} {
+			sim := server(t)
+			if dotnet {
+				exec(t, database(t, sim), dotnetTable)
+			}
+			st := ready(t, sim)
+			held := claim("job", time.Hour)
+			grant(t, st, held)
+			before := sim.Wire.Stats().Requests
+			for _, name := range []string{"job ", " job", "job\t", "job\u00a0"} {
+				c := claim(name, time.Hour)
+				_, err := st.Acquire(t.Context(), c)
+				oneClass(t, store.ErrInvalid, err)
+				_, err = st.Get(t.Context(), name)
+				oneClass(t, store.ErrInvalid, err)
+				for _, r := range []store.Result{renew(t, st, c), release(t, st, c)} {
+					oneClass(t, store.ErrInvalid, r.Err)
+				}
+			}
+			assert.Equal(t, before, sim.Wire.Stats().Requests)
+			require.NoError(t, release(t, st, held).Err)
+		}
+	})
+
 	t.Run("NAM-01 rows of other programs with blanks at the end of name or owner", func(t *testing.T) {
 		sim := server(t)
 		st := ready(t, sim)
@@ -121,6 +184,29 @@ func TestSpelling(t *testing.T) {
 		_, err = st.Break(t.Context(), "job", "owner")
 		assert.ErrorIs(t, err, store.ErrNotFound)
 	})
+}
+
+// apart has each of the names locked at the same time, alone and in one batch, and released without harm to the others.
+func apart(t *testing.T, st *mssql.Store, names ...string) {
+	t.Helper()
+	var claims []store.Claim
+	for _, name := range names {
+		c := claim(name, time.Hour)
+		assert.Equal(t, name, grant(t, st, c).Name)
+		claims = append(claims, c)
+	}
+	results, err := st.Renew(t.Context(), claims)
+	require.NoError(t, err)
+	for n, r := range results {
+		require.NoError(t, r.Err, names[n])
+		assert.Equal(t, names[n], r.Lease.Name)
+	}
+	for n, c := range claims {
+		require.NoError(t, release(t, st, c).Err)
+		for _, other := range claims[n+1:] {
+			require.NoError(t, renew(t, st, other).Err, "%s was released, not %s", c.Name, other.Name)
+		}
+	}
 }
 
 // TestConnectionStrings is CON-07: nothing of them is shown.
