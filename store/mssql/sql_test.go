@@ -17,6 +17,7 @@ import (
 	"github.com/aaravsoft/leasehold/internal/mssqlsim/engine"
 	"github.com/aaravsoft/leasehold/internal/mssqlsim/engine/sqlerr"
 	"github.com/aaravsoft/leasehold/internal/mssqlsim/simtest"
+	"github.com/aaravsoft/leasehold/internal/mssqlsim/tds"
 	"github.com/aaravsoft/leasehold/mutex"
 	"github.com/aaravsoft/leasehold/store"
 	"github.com/aaravsoft/leasehold/store/mssql"
@@ -223,26 +224,53 @@ func TestTransactions(t *testing.T) {
 // TestTimeZones is CLK-02 and CLK-03.
 func TestTimeZones(t *testing.T) {
 	t.Parallel()
+	const ttl = 10 * time.Second
 	for _, parameter := range []string{"app name=plain", "timezone=America/New_York", "timezone=Asia/Tokyo"} {
 		t.Run("CLK-02 CLK-03 a server two hours east, and "+parameter, func(t *testing.T) {
 			sim := simtest.Run(t, mssqlsim.Options{Node: engine.Config{OffsetMinutes: 120}})
+			set := func(at time.Time) time.Time { sim.Node.SetClock(func() time.Time { return at }); return at }
+			now := set(time.Date(2026, 3, 29, 0, 59, 55, 0, time.UTC)) // clocks go forward in Europe while the lease lives
+			dated := sim.Wire.Inject(tds.Fault{Place: tds.AtRequest, Match: tds.Match{Func: func(s tds.Subject) bool {
+				return slices.ContainsFunc(s.Request.Params, func(p tds.Param) bool {
+					return slices.Contains([]tds.Kind{tds.DateTimeOffset, tds.DateTime2, tds.Date}, p.Type.Kind)
+				})
+			}}})
+			defer dated.Off()
 			st := ready(t, sim, parameter)
-			now := time.Now()
-			lease := grant(t, st, claim("job", 10*time.Second))
-			assert.WithinDuration(t, now.Add(10*time.Second), lease.Expires, time.Second)
-			assert.WithinDuration(t, now, lease.Acquired, time.Second)
-			assert.Equal(t, time.UTC, lease.Expires.Location())
-			assert.InDelta(t, 10, lease.Left.Seconds(), 0.1)
-			var stored time.Time
-			require.NoError(t, database(t, sim).QueryRow("SELECT ExpiresAtUtc FROM lease.Leases WHERE LeaseName = @p1", "job").Scan(&stored))
-			_, offset := stored.Zone()
-			assert.Zero(t, offset, "the columns are UTC, as their names say")
-			assert.True(t, stored.Equal(lease.Expires))
-			_, err := open(t, sim).Acquire(t.Context(), claim("job", time.Second))
+			c := claim("job", ttl)
+			lease := grant(t, st, c)
+			for n := range 4 {
+				assert.Equal(t, now.Add(ttl), lease.Expires)
+				assert.Equal(t, now, lease.Renewed)
+				assert.Equal(t, now.Add(-time.Duration(n)*3*time.Second), lease.Acquired)
+				assert.Equal(t, ttl, lease.Left)
+				stored(t, sim, lease)
+				now = set(now.Add(3 * time.Second))
+				renewed := renew(t, st, c)
+				require.NoError(t, renewed.Err)
+				lease = renewed.Lease
+			}
+			set(lease.Expires.Add(-time.Microsecond))
+			_, err := open(t, sim, "timezone=Asia/Seoul").Acquire(t.Context(), claim("job", time.Second))
 			require.ErrorIs(t, err, store.ErrHeld)
-			sim.Node.Step(10 * time.Second)
+			set(lease.Expires)
 			grant(t, open(t, sim, "timezone=Asia/Seoul"), claim("job", time.Second))
+			assert.Zero(t, dated.Count(), "no statement brings a time of the client's")
 		})
+	}
+}
+
+// stored compares the columns of a row, which are UTC as their names say, with the lease.
+func stored(t *testing.T, sim *mssqlsim.Server, lease store.Lease) {
+	t.Helper()
+	var at [3]time.Time
+	require.NoError(t, database(t, sim).QueryRow("SELECT AcquiredAtUtc, RenewedAtUtc, ExpiresAtUtc FROM lease.Leases WHERE LeaseName = @p1", lease.Name).
+		Scan(&at[0], &at[1], &at[2]))
+	for n, want := range []time.Time{lease.Acquired, lease.Renewed, lease.Expires} {
+		_, offset := at[n].Zone()
+		assert.Zero(t, offset)
+		assert.True(t, at[n].Equal(want), "%v, not %v", at[n], want)
+		assert.Equal(t, time.UTC, want.Location())
 	}
 }
 
