@@ -26,10 +26,10 @@ func (g *Guard) Unlock() error {
 		return nil
 	}
 	s := g.state
-	work, done := s.unlock()
+	owed, done := s.unlock()
 	runtime.KeepAlive(g) // until its cleanup is stopped: an Unlock that begins is no leak
-	if work != nil {
-		work()
+	if owed {
+		s.settle()
 	}
 	<-done
 	return s.answer // written before done was closed
@@ -43,10 +43,10 @@ func (g *Guard) UnlockContext(ctx context.Context) error {
 		return nil
 	}
 	s := g.state
-	work, done := s.unlock()
+	owed, done := s.unlock()
 	runtime.KeepAlive(g)
-	if work != nil {
-		s.p.Keeper.Go(work)
+	if owed {
+		s.p.Keeper.Go(s.settle)
 	}
 	select {
 	case <-done:
@@ -62,13 +62,13 @@ func (g *Guard) UnlockContext(ctx context.Context) error {
 	}
 }
 
-// unlock ends the guard, and returns what is left to do if this is the first call.
-func (s *state) unlock() (work func(), done <-chan struct{}) {
+// unlock ends the guard, and reports whether this call is the one that is to settle it; done is closed when it is settled.
+func (s *state) unlock() (owed bool, done <-chan struct{}) {
 	_, do := s.enter()
 	if s.unlocking != nil {
 		s.mu.Unlock()
 		s.perform(do)
-		return nil, s.unlocking
+		return false, s.unlocking
 	}
 	s.unlocking = make(chan struct{})
 	was := s.phase
@@ -90,13 +90,14 @@ func (s *state) unlock() (work func(), done <-chan struct{}) {
 			_, err := s.release()
 			s.p.Keeper.Released(err)
 		})
-		return nil, s.unlocking
+		return false, s.unlocking
 	}
-	return func() { s.finish(s.release()) }, s.unlocking
+	return true, s.unlocking
 }
 
-// finish publishes the first Unlock's answer.
-func (s *state) finish(lost *LostError, err error) {
+// settle releases the row, and publishes the first Unlock's answer.
+func (s *state) settle() {
+	lost, err := s.release()
 	if lost != nil {
 		s.mu.Lock()
 		s.lost = lost

@@ -12,7 +12,7 @@ import (
 // planner decides who is renewed when. It is pure: it has no clock, no goroutine and no lock, is told what happened, and
 // says what to do. Times are readings of the boot clock, which goes on while the machine is suspended.
 type planner struct {
-	groups [64]*group     // by ⌊log2 R⌋; nil if it would be empty
+	groups [64]*group     // by ⌊log2 R⌋; nil if it never had members
 	random func() float64 // from [0, 1)
 }
 
@@ -94,7 +94,7 @@ func (p *planner) remove(e *entry) {
 	e.group = nil
 	e.gone.Store(true)
 	if last == 0 {
-		p.groups[bits.Len64(uint64(e.interval))-1] = nil
+		g.round, g.retry = never, never
 	}
 }
 

@@ -122,7 +122,7 @@ func (c *Client) dropLocked(h *hold) {
 
 // forget drops a queue that nobody needs any more, and wakes Close. Called with mu held.
 func (c *Client) forget(q *queue) {
-	if q.holder == nil && q.waiters.Len() == 0 && q.cleanup == nil && c.names[q.name] == q {
+	if q.holder == nil && q.empty() && q.cleanup == nil && c.names[q.name] == q {
 		delete(c.names, q.name)
 	}
 	if c.changed != nil {

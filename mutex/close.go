@@ -22,9 +22,7 @@ func (c *Client) Close(ctx context.Context) error {
 		holds = append(holds, h)
 	}
 	for _, q := range c.names {
-		for e := q.waiters.Front(); e != nil; e = e.Next() {
-			e.Value.(*waiter).cancel(errClosing)
-		}
+		q.cancel(errClosing)
 	}
 	c.mu.Unlock()
 
@@ -59,7 +57,7 @@ func (c *Client) idle(ctx context.Context) error {
 		c.mu.Lock()
 		busy := len(c.holds) > 0
 		for _, q := range c.names {
-			busy = busy || q.waiters.Len() > 0
+			busy = busy || !q.empty()
 		}
 		if !busy {
 			c.mu.Unlock()

@@ -42,14 +42,18 @@ func (c *Client) lock(ctx context.Context, name string, opts []Option) (*Guard, 
 }
 
 func (c *Client) acquire(ctx context.Context, name string, opts []Option) (*Guard, error) {
-	o, t, err := c.cfg.resolve(opts)
-	claim := store.Claim{Name: name, TTL: t.ttl, Metadata: o.metadata}
-	claim.Owner = store.NewOwner(c.cfg.Instance)
+	w := &waiter{client: c, caller: ctx, wake: make(chan struct{}, 1), id: &ownerID{}, started: time.Now()}
+	o := &w.opts
+	var err error
+	w.timing, err = o.resolve(c.cfg, opts)
+	w.claim = store.Claim{
+		Name: name, Owner: store.NewOwner(c.cfg.Instance), TTL: w.timing.ttl, Metadata: o.metadata,
+	}
 	if ctx == nil {
 		err = errors.Join(err, fmt.Errorf("%w context: it is nil", store.ErrInvalid))
 	}
 	if err == nil { // with a bad TTL the claim's own complaint would say it twice
-		err = claim.Validate()
+		err = w.claim.Validate()
 	}
 	if err != nil {
 		return nil, err
@@ -59,10 +63,7 @@ func (c *Client) acquire(ctx context.Context, name string, opts []Option) (*Guar
 			return nil, contextError(scope)
 		}
 	}
-	w := &waiter{
-		client: c, caller: ctx, turn: make(chan struct{}), kick: make(chan struct{}, 1),
-		opts: o, timing: t, claim: claim, id: &ownerID{}, started: time.Now(), carried: carried(ctx, o.parent),
-	}
+	w.carried = carried(ctx, o.parent)
 	w.ctx, w.cancel = context.WithCancelCause(ctx)
 	defer w.cancel(nil)
 	if err := c.enter(w); err != nil {
@@ -92,12 +93,11 @@ func (c *Client) enter(w *waiter) error {
 	if q.holder != nil && w.carries(q.holder.claim.Owner) || w.carriesRefuser(q.last) {
 		return ErrNested
 	}
-	if w.opts.wait == 0 && (q.holder != nil || q.waiters.Len() > 0) {
+	if w.opts.wait == 0 && (q.holder != nil || q.head != nil) {
 		return c.standing(q)
 	}
 	w.queue = q
-	w.place = q.waiters.PushBack(w)
-	q.promote()
+	q.join(w)
 	return nil
 }
 
@@ -140,11 +140,11 @@ var errNoAnswer = errors.New("no answer yet")
 // compete waits for its turn, then asks the store until it has the lock or has to give up.
 func (w *waiter) compete() (*Guard, error) {
 	select {
-	case <-w.turn:
+	case <-w.wake:
 	default:
 		w.tell()
 		select {
-		case <-w.turn:
+		case <-w.wake:
 		case <-w.ctx.Done():
 			return nil, w.gaveUp(nil)
 		}
@@ -195,7 +195,7 @@ func (w *waiter) pause() bool {
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
-		case <-w.kick:
+		case <-w.wake:
 			timer.Stop()
 			return w.takeTurn()
 		case <-w.ctx.Done():
@@ -253,7 +253,7 @@ func (w *waiter) late(id *ownerID, claim store.Claim, err error) {
 	}
 	if e == lateGranted {
 		select {
-		case w.kick <- struct{}{}: // the next attempt will recognise its own row
+		case w.wake <- struct{}{}: // the next attempt will recognise its own row
 		default:
 		}
 	}
@@ -307,7 +307,7 @@ func (w *waiter) refused(sentAt time.Time, err error) error {
 	q.poll.refused(sentAt, now, held.Lease)
 	q.handovers = time.Time{}
 	for e := q.waiters.Front(); e != nil; e = e.Next() {
-		if other, ok := e.Value.(*waiter); ok && other != w && other.carries(held.Lease.Owner) {
+		if other, ok := e.Value.(*waiter); ok && other.carries(held.Lease.Owner) {
 			other.cancel(ErrNested) // it would wait for itself
 		}
 	}

@@ -76,20 +76,20 @@ func (o *options) bad(option string, d time.Duration, must string) {
 	o.errs = append(o.errs, fmt.Errorf("%w %s: %v; %s", store.ErrInvalid, option, d, must))
 }
 
-// resolve applies the options over the client's configuration.
-func (cfg Config) resolve(opts []Option) (options, timing, error) {
-	o := options{ttl: cfg.TTL, wait: -1}
+// resolve fills o from the client's configuration and the options over it.
+func (o *options) resolve(cfg Config, opts []Option) (timing, error) {
+	*o = options{ttl: cfg.TTL, wait: -1}
 	for _, opt := range opts {
 		if opt != nil {
-			opt(&o)
+			opt(o)
 		}
 	}
 	t := cfg.timing(o.ttl)
 	if err := errors.Join(o.errs...); err != nil {
-		return o, t, err
+		return t, err
 	}
 	if t.ttl == cfg.TTL {
-		return o, t, nil // New has checked it
+		return t, nil // New has checked it
 	}
-	return o, t, t.validate("WithTTL")
+	return t, t.validate("WithTTL")
 }

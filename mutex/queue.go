@@ -15,8 +15,8 @@ import (
 type queue struct {
 	name    string
 	holder  *hold     // this client's own live or draining guard
-	waiters list.List // of *waiter, in order of arrival, the head included
 	head    *waiter   // whose turn it is; nil while holder is set or nobody waits
+	waiters list.List // of *waiter, in order of arrival, behind the head
 
 	poll    poll            // when the head asks next; it outlives the head, so that leaving costs the store nothing
 	last    error           // what the last attempt was told, if it was told something
@@ -29,9 +29,8 @@ type queue struct {
 type waiter struct {
 	client *Client
 	queue  *queue
-	place  *list.Element
-	turn   chan struct{} // closed when the waiter becomes head
-	kick   chan struct{} // ask at once: the row seems to be ours already
+	place  *list.Element // behind the head; nil: it is the head, or was
+	wake   chan struct{} // of one element: first, that the waiter is head; later, to ask at once: the row seems to be ours already
 
 	caller context.Context // as given to Lock
 	ctx    context.Context // bounds the wait; its cause may be errWaitOver, errClosing or ErrNested
@@ -46,24 +45,52 @@ type waiter struct {
 	carried []*guard.Guard // by the caller's contexts
 }
 
+// join puts a waiter in line. Called with Client.mu held.
+func (q *queue) join(w *waiter) {
+	if q.head == nil && q.holder == nil {
+		q.lead(w)
+		return
+	}
+	w.place = q.waiters.PushBack(w)
+}
+
+// lead gives a waiter the turn. Called with Client.mu held.
+func (q *queue) lead(w *waiter) {
+	q.head, w.place = w, nil
+	w.wake <- struct{}{} // at once: nobody wakes a waiter before
+}
+
+// empty reports whether nobody waits. Called with Client.mu held.
+func (q *queue) empty() bool { return q.head == nil && q.waiters.Len() == 0 }
+
+// cancel ends all waits. Called with Client.mu held.
+func (q *queue) cancel(cause error) {
+	if q.head != nil {
+		q.head.cancel(cause)
+	}
+	for e := q.waiters.Front(); e != nil; e = e.Next() {
+		e.Value.(*waiter).cancel(cause)
+	}
+}
+
 // promote gives the turn to the first in line, if nobody has it. Called with Client.mu held.
 func (q *queue) promote() {
 	if q.head != nil || q.holder != nil {
 		return
 	}
 	if first := q.waiters.Front(); first != nil {
-		q.head = first.Value.(*waiter)
-		close(q.head.turn)
+		q.lead(q.waiters.Remove(first).(*waiter))
 	}
 }
 
-// leave takes a waiter out of line, wherever it stands. Called with Client.mu held.
+// leave takes a waiter out of line, wherever it stands, if it stands there still. Called with Client.mu held.
 func (q *queue) leave(w *waiter) {
-	q.waiters.Remove(w.place)
 	if q.head == w {
 		q.head = nil
+	} else if w.place != nil {
+		q.waiters.Remove(w.place)
 	}
-	if q.waiters.Len() == 0 {
+	if q.empty() {
 		q.last, q.poll = nil, poll{} // nobody's schedule; the queue may stay for a clean-up
 	}
 	q.promote()

@@ -12,16 +12,22 @@ import (
 // it to say whether the statement was sent.
 const maxParting = 25 * time.Millisecond
 
+// question is what a store is asked. It is a value of a type of its own, and no function, because a closure would cost each
+// lock an allocation.
+type question[T any] interface {
+	ask(caller, ctx context.Context) (T, error)
+}
+
 // call is one call to the store.
-type call[T any] struct {
-	caller context.Context
-	ctx    context.Context // the store's
-	lane   *lane
-	op     string
-	start  time.Time
-	limit  LimitError
-	run    func(caller, ctx context.Context) (T, error)
-	late   func(T, error)
+type call[Q question[T], T any] struct {
+	question Q
+	caller   context.Context
+	ctx      context.Context // the store's
+	lane     *lane
+	op       string
+	start    time.Time
+	limit    LimitError
+	late     func(T, error)
 
 	// The caller and the call's goroutine agree by one swap of settled on who hands on the answer: the caller who
 	// waited for it, or the goroutine because the caller has left.
@@ -34,7 +40,7 @@ type call[T any] struct {
 }
 
 // do makes the call. Either it returns the store's answer, or it abandons the call and leaves the answer to late.
-func (c *call[T]) do() (T, error) {
+func (c *call[Q, T]) do() (T, error) {
 	var none T
 	if err := ended(c.caller, c.caller); err != nil {
 		return none, notSent(c.op, err)
@@ -50,17 +56,17 @@ func (c *call[T]) do() (T, error) {
 	}
 
 	c.ctx, c.done = ctx, make(chan struct{})
-	go c.ask()
+	go c.run()
 	return c.answer()
 }
 
 // answer waits for the store's answer, or leaves without.
-func (c *call[T]) answer() (T, error) {
+func (c *call[Q, T]) answer() (T, error) {
 	var none T
 	if !c.wait() && c.settled.CompareAndSwap(false, true) {
 		why := ended(c.caller, c.ctx)
 		if c.begun.CompareAndSwap(false, true) {
-			// On a busy machine ask has not come to run yet. Now it never calls the store: what the caller does next may
+			// On a busy machine run has not come to run yet. Now it never calls the store: what the caller does next may
 			// rest on that, as the release of an owner id that must not be sent any more.
 			c.lane.answered()
 			return none, notSent(c.op, why)
@@ -73,8 +79,8 @@ func (c *call[T]) answer() (T, error) {
 	return c.value, c.err
 }
 
-// ask is the call's goroutine. It ends with the store's call, and outlives do only if it is abandoned.
-func (c *call[T]) ask() {
+// run is the call's goroutine. It ends with the store's call, and outlives do only if it is abandoned.
+func (c *call[Q, T]) run() {
 	if !c.begun.CompareAndSwap(false, true) {
 		return // the caller has left
 	}
@@ -87,12 +93,12 @@ func (c *call[T]) ask() {
 		}
 		c.settle()
 	}()
-	value, err := c.run(c.caller, c.ctx)
+	value, err := c.question.ask(c.caller, c.ctx)
 	c.value, c.err = value, translate(c.caller, c.ctx, c.op, err)
 	returned = true
 }
 
-func (c *call[T]) settle() {
+func (c *call[Q, T]) settle() {
 	if c.settled.CompareAndSwap(false, true) {
 		close(c.done)
 		return
@@ -104,7 +110,7 @@ func (c *call[T]) settle() {
 }
 
 // wait waits for the answer as long as the call may take, and reports whether it has come.
-func (c *call[T]) wait() bool {
+func (c *call[Q, T]) wait() bool {
 	select {
 	case <-c.done:
 		return true
@@ -128,4 +134,4 @@ func (c *call[T]) wait() bool {
 	}
 }
 
-func (c *call[T]) left() time.Duration { return c.limit.Limit - time.Since(c.start) }
+func (c *call[Q, T]) left() time.Duration { return c.limit.Limit - time.Since(c.start) }

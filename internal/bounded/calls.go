@@ -43,11 +43,20 @@ func New(st store.Store) *Calls { return &Calls{store: st, cleanups: lane{strict
 func (c *Calls) Acquire(ctx context.Context, limit time.Duration, claim store.Claim,
 	late func(store.Lease, error),
 ) (store.Lease, error) {
-	one := call[store.Lease]{
-		caller: ctx, lane: &c.acquires, op: "acquire", limit: LimitError{limit}, late: late,
-		run: func(_, ctx context.Context) (store.Lease, error) { return c.store.Acquire(ctx, claim) },
+	one := call[acquisition, store.Lease]{
+		question: acquisition{c.store, claim},
+		caller:   ctx, lane: &c.acquires, op: "acquire", limit: LimitError{limit}, late: late,
 	}
 	return one.do()
+}
+
+type acquisition struct {
+	store store.Store
+	claim store.Claim
+}
+
+func (q acquisition) ask(_, ctx context.Context) (store.Lease, error) {
+	return q.store.Acquire(ctx, q.claim)
 }
 
 // Renew calls the store's Renew as [Calls.Acquire] does its own. There is one result a claim if the error is nil. The
@@ -55,41 +64,52 @@ func (c *Calls) Acquire(ctx context.Context, limit time.Duration, claim store.Cl
 func (c *Calls) Renew(ctx context.Context, limit time.Duration, claims []store.Claim,
 	late func([]store.Result, error),
 ) ([]store.Result, error) {
-	return c.batch(ctx, &c.upkeep, "renew", c.store.Renew, limit, claims, late)
+	return c.batch(ctx, &c.upkeep, "renew", store.Store.Renew, limit, claims, late)
 }
 
 // Release calls the store's Release as [Calls.Renew] does Renew.
 func (c *Calls) Release(ctx context.Context, limit time.Duration, claims []store.Claim,
 	late func([]store.Result, error),
 ) ([]store.Result, error) {
-	return c.batch(ctx, &c.upkeep, "release", c.store.Release, limit, claims, late)
+	return c.batch(ctx, &c.upkeep, "release", store.Store.Release, limit, claims, late)
 }
 
 // CleanUp is Release for rows that no guard is for. There are never more than [Most] at once, for their connections are those
 // of renewals.
 func (c *Calls) CleanUp(ctx context.Context, limit time.Duration, claims []store.Claim) ([]store.Result, error) {
-	return c.batch(ctx, &c.cleanups, "release", c.store.Release, limit, claims, nil)
+	return c.batch(ctx, &c.cleanups, "release", store.Store.Release, limit, claims, nil)
 }
 
-func (c *Calls) batch(ctx context.Context, in *lane, op string,
-	ask func(context.Context, []store.Claim) ([]store.Result, error),
+func (c *Calls) batch(ctx context.Context, in *lane, op string, send send,
 	limit time.Duration, claims []store.Claim, late func([]store.Result, error),
 ) ([]store.Result, error) {
-	all := call[[]store.Result]{
-		caller: ctx, lane: in, op: op, limit: LimitError{limit}, late: late,
-		run: func(caller, ctx context.Context) ([]store.Result, error) {
-			results, err := ask(ctx, claims)
-			if err != nil {
-				return nil, err
-			}
-			if len(results) != len(claims) {
-				return nil, unclear(op, fmt.Errorf("the store gave %d results for %d claims", len(results), len(claims)))
-			}
-			for i := range results {
-				results[i].Err = translate(caller, ctx, op, results[i].Err)
-			}
-			return results, nil
-		},
+	all := call[batch, []store.Result]{
+		question: batch{c.store, op, send, claims},
+		caller:   ctx, lane: in, op: op, limit: LimitError{limit}, late: late,
 	}
 	return all.do()
+}
+
+// send is a method of a store.
+type send func(store.Store, context.Context, []store.Claim) ([]store.Result, error)
+
+type batch struct {
+	store  store.Store
+	op     string
+	send   send
+	claims []store.Claim
+}
+
+func (q batch) ask(caller, ctx context.Context) ([]store.Result, error) {
+	results, err := q.send(q.store, ctx, q.claims)
+	if err != nil {
+		return nil, err
+	}
+	if len(results) != len(q.claims) {
+		return nil, unclear(q.op, fmt.Errorf("the store gave %d results for %d claims", len(results), len(q.claims)))
+	}
+	for i := range results {
+		results[i].Err = translate(caller, ctx, q.op, results[i].Err)
+	}
+	return results, nil
 }

@@ -24,22 +24,29 @@ func NewLooks(c store.Confirmer) *Looks { return &Looks{confirmer: c} }
 // valid next to the error of one that did not. The answer of an abandoned look is dropped: the next look says the same and
 // more. The leases must not be touched again: an abandoned look goes on reading them.
 func (l *Looks) Confirm(ctx context.Context, limit time.Duration, leases []store.Lease) ([]time.Time, error) {
-	one := call[[]time.Time]{
-		caller: ctx, lane: &l.lane, op: "confirm", limit: LimitError{min(limit, MaxLook)},
-		run: func(_, ctx context.Context) ([]time.Time, error) {
-			shown, err := l.confirmer.Confirm(ctx, leases)
-			if len(shown) == len(leases) {
-				return shown, err
-			}
-			if err == nil {
-				err = notSent("confirm", fmt.Errorf("the store gave %d times for %d leases", len(shown), len(leases)))
-			}
-			return nil, err
-		},
+	one := call[look, []time.Time]{
+		question: look{l.confirmer, leases},
+		caller:   ctx, lane: &l.lane, op: "confirm", limit: LimitError{min(limit, MaxLook)},
 	}
 	shown, err := one.do()
 	if shown == nil {
 		shown = make([]time.Time, len(leases))
 	}
 	return shown, err
+}
+
+type look struct {
+	confirmer store.Confirmer
+	leases    []store.Lease
+}
+
+func (q look) ask(_, ctx context.Context) ([]time.Time, error) {
+	shown, err := q.confirmer.Confirm(ctx, q.leases)
+	if len(shown) == len(q.leases) {
+		return shown, err
+	}
+	if err == nil {
+		err = notSent("confirm", fmt.Errorf("the store gave %d times for %d leases", len(shown), len(q.leases)))
+	}
+	return nil, err
 }

@@ -44,23 +44,27 @@ func TestACallThatHasNotBegunIsNeverMade(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			c := &call[int]{
-				caller: t.Context(), ctx: ctx, lane: &lane{flying: 1}, op: "acquire", start: time.Now(),
+			c := &call[forbidden, int]{
+				question: forbidden{t},
+				caller:   t.Context(), ctx: ctx, lane: &lane{flying: 1}, op: "acquire", start: time.Now(),
 				limit: LimitError{Limit: time.Second}, done: make(chan struct{}),
-				run: func(context.Context, context.Context) (int, error) {
-					t.Error("the store was called")
-					return 0, nil
-				},
 				late: func(int, error) { t.Error("there is nothing to come late") },
 			}
-			_, err := c.answer() // and ask does not run
+			_, err := c.answer() // and run does not run
 			require.ErrorIs(t, err, store.ErrUnavailable)
 			require.NotErrorIs(t, err, store.ErrUnclear)
 			require.NotErrorIs(t, err, ErrAbandoned)
 			assert.Zero(t, c.lane.flying)
 			assert.Zero(t, c.lane.abandoned)
-			c.ask()
+			c.run()
 			assert.Zero(t, c.lane.abandoned)
 		})
 	})
+}
+
+type forbidden struct{ t *testing.T }
+
+func (q forbidden) ask(context.Context, context.Context) (int, error) {
+	q.t.Error("the store was called")
+	return 0, nil
 }

@@ -52,18 +52,21 @@ func (r *reporter) settle(verdict error) {
 
 // verdict is what a call's outcome says about the store.
 func verdict(ctx context.Context, err error) error {
-	var contention interface{ Contention() bool }
 	switch {
-	case err == nil, errors.Is(err, store.ErrHeld), errors.Is(err, store.ErrLost):
+	case err == nil, errors.Is(err, store.ErrHeld), errors.Is(err, store.ErrLost), contended(err):
 		return nil
-	case errors.As(err, &contention) && contention.Contention():
-		return nil // a deadlock victim, a lock time-out: the store is busy, and alive
 	case errors.Is(err, store.ErrInvalid), errors.Is(err, store.ErrMisconfigured):
 		return errNeutral
 	case ctx.Err() != nil:
 		return ended(ctx)
 	}
 	return errFailed
+}
+
+// contended reports a deadlock victim or a lock time-out: the store is busy, and alive.
+func contended(err error) bool {
+	var contention interface{ Contention() bool }
+	return errors.As(err, &contention) && contention.Contention()
 }
 
 // ended tells a limit of this module, which the store has not kept, from a caller who left. The causes of package context
