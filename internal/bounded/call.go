@@ -18,11 +18,13 @@ type question[T any] interface {
 	ask(caller, ctx context.Context) (T, error)
 }
 
-// call is one call to the store.
+// call is one call to the store, and the context of that call.
 type call[Q question[T], T any] struct {
+	context.Context // not of the caller
+	ending
+
 	question Q
 	caller   context.Context
-	ctx      context.Context // the store's
 	lane     *lane
 	op       string
 	start    time.Time
@@ -55,7 +57,7 @@ func (c *call[Q, T]) do() (T, error) {
 		return none, notSent(c.op, fmt.Errorf("%w: %w", errCrowded, ended(c.caller, ctx)))
 	}
 
-	c.ctx, c.done = ctx, make(chan struct{})
+	c.Context, c.done = ctx, make(chan struct{})
 	go c.run()
 	return c.answer()
 }
@@ -64,7 +66,7 @@ func (c *call[Q, T]) do() (T, error) {
 func (c *call[Q, T]) answer() (T, error) {
 	var none T
 	if !c.wait() && c.settled.CompareAndSwap(false, true) {
-		why := ended(c.caller, c.ctx)
+		why := ended(c.caller, c)
 		if c.begun.CompareAndSwap(false, true) {
 			// On a busy machine run has not come to run yet. Now it never calls the store: what the caller does next may
 			// rest on that, as the release of an owner id that must not be sent any more.
@@ -93,8 +95,8 @@ func (c *call[Q, T]) run() {
 		}
 		c.settle()
 	}()
-	value, err := c.question.ask(c.caller, c.ctx)
-	c.value, c.err = value, translate(c.caller, c.ctx, c.op, err)
+	c.value, c.err = c.question.ask(c.caller, c)
+	c.err = translate(c.caller, c, c.op, c.err)
 	returned = true
 }
 
@@ -114,8 +116,9 @@ func (c *call[Q, T]) wait() bool {
 	select {
 	case <-c.done:
 		return true
-	case <-c.ctx.Done():
+	case <-c.Done():
 	}
+	c.ending.tell()
 	timer := time.NewTimer(c.left())
 	defer timer.Stop()
 	select {

@@ -46,7 +46,7 @@ func TestACallThatHasNotBegunIsNeverMade(t *testing.T) {
 			defer cancel()
 			c := &call[forbidden, int]{
 				question: forbidden{t},
-				caller:   t.Context(), ctx: ctx, lane: &lane{flying: 1}, op: "acquire", start: time.Now(),
+				caller:   t.Context(), Context: ctx, lane: &lane{flying: 1}, op: "acquire", start: time.Now(),
 				limit: LimitError{Limit: time.Second}, done: make(chan struct{}),
 				late: func(int, error) { t.Error("there is nothing to come late") },
 			}

@@ -322,7 +322,7 @@ func TestHalfOpen(t *testing.T) {
 		require.Equal(t, 100*time.Millisecond, at[2].Sub(at[1]))
 	})
 
-	bubble(t, "a probe whose caller left gives its place back", func(t *testing.T) {
+	leaves := func(t *testing.T, acquire func(r *rig, ctx context.Context)) {
 		r := newRig(t, breaker.Config{})
 		r.faults.Add(faultstore.Fault{Ops: faultstore.All, Fail: down})
 		r.fail()
@@ -333,7 +333,7 @@ func TestHalfOpen(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			_, _ = r.b.Acquire(ctx, claim("gone/x"))
+			acquire(r, ctx)
 		}()
 		synctest.Wait()
 		_, err := r.b.Acquire(t.Context(), claim("a/b"))
@@ -345,5 +345,26 @@ func TestHalfOpen(t *testing.T) {
 		require.Equal(t, breaker.Closed, r.b.State().Phase)
 		r.faults.Free()
 		<-done
+	}
+	bubble(t, "a probe whose caller left gives its place back", func(t *testing.T) {
+		leaves(t, func(r *rig, ctx context.Context) { _, _ = r.b.Acquire(ctx, claim("gone/x")) })
+	})
+	bubble(t, "so does one that is made by package bounded, whose contexts tell by themselves", func(t *testing.T) {
+		leaves(t, func(r *rig, ctx context.Context) {
+			_, _ = bounded.New(r.b).Acquire(ctx, time.Minute, claim("gone/x"), nil)
+		})
+	})
+
+	bubble(t, "BRK-06 calls that hang open it when their limit is over", func(t *testing.T) {
+		r := newRig(t, breaker.Config{})
+		calls := bounded.New(r.b)
+		r.faults.Add(faultstore.Fault{Ops: faultstore.Acquire, HangBefore: true})
+		for range 5 {
+			_, err := calls.Acquire(t.Context(), time.Second, claim("a/b"), nil)
+			require.ErrorIs(t, err, bounded.ErrAbandoned)
+		}
+		require.Equal(t, breaker.Open, r.b.State().Phase)
+		r.faults.Free()
+		synctest.Wait()
 	})
 }
