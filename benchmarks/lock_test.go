@@ -28,10 +28,10 @@ func stores(b *testing.B, bench func(b *testing.B, st store.Store)) {
 	})
 }
 
-func client(b *testing.B, st store.Store, cfg mutex.Config) *mutex.Client {
+func client(tb testing.TB, st store.Store, cfg mutex.Config) *mutex.Client {
 	locks, err := mutex.New(st, cfg)
-	require.NoError(b, err)
-	b.Cleanup(func() { require.NoError(b, locks.Close(context.Background())) })
+	require.NoError(tb, err)
+	tb.Cleanup(func() { require.NoError(tb, locks.Close(context.Background())) })
 	return locks
 }
 
@@ -39,33 +39,25 @@ func client(b *testing.B, st store.Store, cfg mutex.Config) *mutex.Client {
 func BenchmarkUncontended(b *testing.B) {
 	stores(b, func(b *testing.B, st store.Store) {
 		ctx := context.Background()
-		b.Run("bare", func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				c := store.Claim{Name: "bare", Owner: store.NewOwner("bench"), TTL: 30 * time.Second}
-				_, err := st.Acquire(ctx, c)
-				if err == nil {
-					_, err = st.Release(ctx, []store.Claim{c})
-				}
-				if err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
+		locks := client(b, st, mutex.Config{})
+		bare := func() error { return acquireAndRelease(ctx, st, "bare") }
+		lock := func() error { return lockAndUnlock(ctx, locks) }
+		b.Run("bare", func(b *testing.B) { loop(b, bare) })
 		b.Run("lock", func(b *testing.B) {
-			locks := client(b, st, mutex.Config{})
-			b.ReportAllocs()
-			for b.Loop() {
-				g, err := locks.Lock(ctx, "lock")
-				if err == nil {
-					err = g.Unlock()
-				}
-				if err != nil {
-					b.Fatal(err)
-				}
-			}
+			loop(b, lock)
+			reportAllocs(b, bare, lock)
 		})
 	})
+}
+
+// loop measures one operation.
+func loop(b *testing.B, op func() error) {
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := op(); err != nil {
+			b.Fatal(err)
+		}
+	}
 }
 
 // BenchmarkHandover passes a lock between two goroutines of one process.

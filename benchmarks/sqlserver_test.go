@@ -68,12 +68,7 @@ func onServer(b *testing.B, dsn string) {
 // measure returns the time of one operation. With a floor it reports how many of those it takes.
 func measure(b *testing.B, name string, floor time.Duration, op func() error) (each time.Duration) {
 	b.Run(name, func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			if err := op(); err != nil {
-				b.Fatal(err)
-			}
-		}
+		loop(b, op)
 		each = b.Elapsed() / time.Duration(b.N)
 		if floor > 0 {
 			b.ReportMetric(float64(each)/float64(floor), "x-select-1")
@@ -99,27 +94,46 @@ func lockAndUnlock(ctx context.Context, locks *mutex.Client) error {
 	return g.Unlock()
 }
 
-// BenchmarkShare is the cost of two operations, an acquisition and a release, without any server: a driver that answers at
-// once from memory, below the pool of database/sql, below the store, below the lock. The differences are the shares: of
-// the pool ("pool", which is the floor), of the store, and of the lock.
+// share is a driver that answers at once from memory, below the pool of database/sql, below the store, below the lock: what
+// these cost without any server.
+type share struct {
+	db    *sql.DB
+	store *mssql.Store
+	locks *mutex.Client
+}
+
+func newShare(tb testing.TB) *share {
+	db := sql.OpenDB(instant{})
+	tb.Cleanup(func() { require.NoError(tb, db.Close()) })
+	st, err := mssql.New(db, mssql.Config{})
+	require.NoError(tb, err)
+	tb.Cleanup(func() { require.NoError(tb, st.Close()) })
+	return &share{db: db, store: st, locks: client(tb, st, mutex.Config{})}
+}
+
+// pool is the floor: the two calls of an acquisition and a release, bare.
+func (r *share) pool(ctx context.Context) error {
+	name, owner := mssqldb.NVarCharMax("lock"), mssqldb.NVarCharMax("owner")
+	if err := bareCall(ctx, r.db, "SELECT [RowVersion]", 9, name, owner, 30000, mssqldb.NVarCharMax("")); err != nil {
+		return err
+	}
+	return bareCall(ctx, r.db, "SELECT", 8, name, owner)
+}
+
+// BenchmarkShare is the cost of two operations, an acquisition and a release. The differences are the shares: of the pool
+// ("pool", which is the floor), of the store, and of the lock.
 func BenchmarkShare(b *testing.B) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Hour) // as every call that is to end some time
 	defer cancel()
-	db := sql.OpenDB(instant{})
-	b.Cleanup(func() { require.NoError(b, db.Close()) })
-	st, err := mssql.New(db, mssql.Config{})
-	require.NoError(b, err)
-	b.Cleanup(func() { require.NoError(b, st.Close()) })
-	locks := client(b, st, mutex.Config{})
-
-	measure(b, "pool", 0, func() error {
-		if err := bareCall(ctx, db, "SELECT [RowVersion]", 9, mssqldb.NVarCharMax("lock"), mssqldb.NVarCharMax("owner"), 30000, mssqldb.NVarCharMax("")); err != nil {
-			return err
-		}
-		return bareCall(ctx, db, "SELECT", 8, mssqldb.NVarCharMax("lock"), mssqldb.NVarCharMax("owner"))
+	r := newShare(b)
+	bare := func() error { return r.pool(ctx) }
+	lock := func() error { return lockAndUnlock(ctx, r.locks) }
+	measure(b, "pool", 0, bare)
+	measure(b, "store", 0, func() error { return acquireAndRelease(ctx, r.store, "lock") })
+	b.Run("lock", func(b *testing.B) {
+		loop(b, lock)
+		reportAllocs(b, bare, lock)
 	})
-	measure(b, "store", 0, func() error { return acquireAndRelease(ctx, st, "lock") })
-	measure(b, "lock", 0, func() error { return lockAndUnlock(ctx, locks) })
 }
 
 // bareCall is the least that a call can do: take a connection, send, read the answer to its end.

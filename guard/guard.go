@@ -14,7 +14,20 @@ import (
 // Guard is a lock that is held. It is safe for concurrent use, also by the functions that its context's end sets off.
 type Guard struct {
 	state *state
-	ctx   context.Context // carries the guard itself
+	ctx   handle
+}
+
+// handle is a guard's context: it ends with the state's, and carries the guard.
+type handle struct {
+	context.Context
+	guard *Guard
+}
+
+func (h *handle) Value(key any) any {
+	if key == (carried{}) {
+		return h.guard
+	}
+	return h.Context.Value(key)
 }
 
 // Params is what a guard is made of.
@@ -67,7 +80,7 @@ func New(p Params) (*Guard, *Control) {
 		s.holdEnd = p.Clock().Add(p.MaxHold)
 	}
 	g := &Guard{state: s}
-	g.ctx = context.WithValue(s.ctx, carried{}, g)
+	g.ctx = handle{s.ctx, g}
 	// The cleanup may touch nothing but this flag: it runs on a goroutine of the runtime's, in no bubble.
 	s.cleanup = runtime.AddCleanup(g, func(s *state) { s.leaked.Store(true) }, s)
 
@@ -104,7 +117,7 @@ func FromContext(ctx context.Context, name string) (*Guard, bool) {
 // with every renewal.
 //
 // A context that derives from it, and has a cancel function that nobody called, keeps the guard from being noticed as leaked.
-func (g *Guard) Context() context.Context { return g.ctx }
+func (g *Guard) Context() context.Context { return &g.ctx }
 
 // Name returns the name that is locked.
 func (g *Guard) Name() string { return g.state.p.Name }
