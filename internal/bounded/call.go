@@ -118,7 +118,7 @@ func (c *call[Q, T]) wait() bool {
 		return true
 	case <-c.Done():
 	}
-	c.ending.tell()
+	c.tell()
 	timer := time.NewTimer(c.left())
 	defer timer.Stop()
 	select {
