@@ -45,8 +45,9 @@ schema creates), or an SQLite file (sqlite:PATH). Without --store or
 $LEASEHOLD_STORE it is a file of this user on this machine.
 
 A password is best kept out of the URL: in a file that --password-file or
-$LEASEHOLD_PASSWORD_FILE names, or in $LEASEHOLD_PASSWORD. Logins of Azure AD
-work as the driver has them: sqlserver://HOST?database=NAME&fedauth=…`
+$LEASEHOLD_PASSWORD_FILE names, else in $LEASEHOLD_PASSWORD. One line end behind
+it is not part of it. There must be one password only. Logins of Azure AD work as
+the driver has them: sqlserver://HOST?database=NAME&fedauth=…`
 
 const rootExample = `  leasehold run nightly -- /usr/local/bin/nightly-report
   leasehold list

@@ -150,7 +150,10 @@ func (r *runner) run() error {
 func (r *runner) childEnv(g *mutex.Guard) []string {
 	env := r.env.without(passwordVar) // what it does not find
 	if target, named := env.lookup(storeVar); named {
-		env = env.with(storeVar, withoutPassword(target))
+		env = env.without(storeVar)
+		if safe, ok := withoutPassword(target); ok {
+			env = env.with(storeVar, safe)
+		}
 	}
 	return env.
 		with(nameVar, g.Name()).

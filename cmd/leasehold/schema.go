@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"strings"
 
-	"github.com/microsoft/go-mssqldb/azuread"
+	mssqldb "github.com/microsoft/go-mssqldb"
 	"github.com/spf13/cobra"
 
+	"github.com/aaravsoft/leasehold/store"
 	"github.com/aaravsoft/leasehold/store/mssql"
 )
 
@@ -59,6 +61,10 @@ func (a *app) script(principal string, granting bool) ([]string, error) {
 }
 
 func (a *app) applySchema(ctx context.Context, grants []string, principal string) error {
+	// Asked before it is opened: to open another kind of store may create a file.
+	if target, source := a.target(); source == "" || strings.HasPrefix(target, "sqlite:") {
+		return usagef("schema --apply is for a sqlserver:// store, in --store or $%s: others need nothing to be created", storeVar)
+	}
 	st, err := a.open()
 	if err != nil {
 		return err
@@ -66,7 +72,7 @@ func (a *app) applySchema(ctx context.Context, grants []string, principal string
 	defer st.Close()
 	s, ok := st.(*server)
 	if !ok {
-		return usagef("schema --apply is for sqlserver:// stores: others need nothing to be created")
+		return usagef("schema --apply is for sqlserver:// stores")
 	}
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
@@ -75,7 +81,7 @@ func (a *app) applySchema(ctx context.Context, grants []string, principal string
 	}
 	done := []string{"the table is there, and as it must be"}
 	for _, grant := range grants {
-		if err := a.exec(ctx, s.dsn, grant); err != nil {
+		if err := s.at.exec(ctx, grant); err != nil {
 			return err
 		}
 		done = append(done, plain(principal)+" has its rights")
@@ -84,19 +90,20 @@ func (a *app) applySchema(ctx context.Context, grants []string, principal string
 	return output(err)
 }
 
-// exec runs a statement on a connection of its own.
-func (a *app) exec(ctx context.Context, dsn connection, statement string) error {
-	driver := "sqlserver"
-	if dsn.azure() {
-		driver = azuread.DriverName
-	}
-	db, err := sql.Open(driver, dsn.String())
+// exec runs a script on a connection of its own.
+func (a address) exec(ctx context.Context, script string) error {
+	connector, err := a.connector()
 	if err != nil {
-		return misconfiguredf("the driver cannot use the store's URL (not shown, it may hold a password)")
+		return err
 	}
+	db := sql.OpenDB(connector)
 	defer db.Close()
-	if _, err := db.ExecContext(ctx, statement); err != nil {
-		return misconfiguredf("the rights could not be granted: %w", err)
+	_, err = db.ExecContext(ctx, script)
+	if refused, ok := errors.AsType[mssqldb.Error](err); ok {
+		return misconfiguredf("the rights could not be granted: %w", refused)
+	}
+	if err != nil {
+		return &store.UnavailableError{Op: "grant", Unclear: true, Err: err}
 	}
 	return nil
 }

@@ -85,6 +85,11 @@ func (a *app) breakCommand(l store.Lease) string {
 	if flag := a.root.PersistentFlags().Lookup("store"); flag.Changed && !hasPassword(flag.Value.String()) {
 		words = append(words, "--store", flag.Value.String())
 	}
+	for _, name := range []string{"schema", "table", "password-file"} {
+		if flag := a.root.PersistentFlags().Lookup(name); flag.Changed {
+			words = append(words, "--"+name, flag.Value.String())
+		}
+	}
 	if strings.HasPrefix(l.Name, "-") { // or it would be taken for a flag
 		words = append(append([]string{"leasehold", "break"}, words[3:]...), "--", l.Name)
 	}

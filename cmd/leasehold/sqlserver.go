@@ -4,10 +4,11 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"net/url"
+	"maps"
 	"os"
 	"strings"
 
+	mssqldb "github.com/microsoft/go-mssqldb"
 	"github.com/microsoft/go-mssqldb/azuread"
 	"github.com/spf13/cobra"
 
@@ -17,6 +18,9 @@ import (
 const (
 	passwordVar     = "LEASEHOLD_PASSWORD"
 	passwordFileVar = "LEASEHOLD_PASSWORD_FILE"
+
+	silence            = "12" // seconds that the driver waits for a server that says nothing, unless the URL says otherwise
+	replicaConnections = 4    // to one replica
 )
 
 // sqlServerFlags are those of SQL Server alone.
@@ -46,12 +50,13 @@ func (f *sqlServerFlags) refuse(root *cobra.Command) error {
 // server is a store on SQL Server with what it does not close itself.
 type server struct {
 	*mssql.Store
-	dsn      connection
+	at       address
 	replicas []*sql.DB
 }
 
-func (s *server) Close() error {
-	err := s.Store.Close()
+func (s *server) Close() error { return errors.Join(s.Store.Close(), s.closeReplicas()) }
+
+func (s *server) closeReplicas() (err error) {
 	for _, db := range s.replicas {
 		err = errors.Join(err, db.Close())
 	}
@@ -59,86 +64,106 @@ func (s *server) Close() error {
 }
 
 func openSQLServer(a *app, rest string) (leases, error) {
-	dsn, err := a.connection("the store's URL", "sqlserver:"+rest)
+	at, err := a.address("the store's URL", "sqlserver:"+rest)
 	if err != nil {
 		return nil, err
 	}
 	cfg := mssql.Config{Schema: a.server.schema, Table: a.server.table}
-	s := &server{dsn: dsn}
+	s := &server{at: at}
 	for i, replica := range a.server.replicas {
-		other, err := a.replica(fmt.Sprintf("the URL of replica %d", i+1), replica, dsn)
-		if err == nil && other.azure() {
-			var db *sql.DB
-			db, err = sql.Open(azuread.DriverName, other.String())
-			s.replicas = append(s.replicas, db)
-			cfg.ReplicaDBs = append(cfg.ReplicaDBs, db)
-		} else if err == nil {
-			cfg.Replicas = append(cfg.Replicas, other.String())
-		}
-		if err != nil {
-			return nil, err
+		if err = a.addReplica(s, &cfg, fmt.Sprintf("the URL of replica %d", i+1), replica); err != nil {
+			break
 		}
 	}
-	if s.Store, err = dsn.open(cfg); err != nil {
-		return nil, err
+	if err == nil {
+		s.Store, err = at.open(cfg)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.closeReplicas())
 	}
 	return s, nil
 }
 
-// connection is a parsed URL of a server, with its password.
-type connection struct{ *url.URL }
-
-// azure says that the login is one of Azure AD.
-func (c connection) azure() bool { return c.Query().Has("fedauth") }
-
-func (c connection) open(cfg mssql.Config) (*mssql.Store, error) {
-	if !c.azure() {
-		return mssql.Open(c.String(), cfg)
+// addReplica makes a replica one of those that must confirm. Without a login, or a password, it has the store's.
+func (a *app) addReplica(s *server, cfg *mssql.Config, what, target string) error {
+	if hasPassword(target) {
+		a.notices.fault("the password in --replica can be seen in the list of processes: a replica without one has the store's")
 	}
-	connector, err := azuread.NewConnector(c.String())
-	if err != nil { // it may quote the URL
-		return nil, misconfiguredf("the driver cannot use the login of the store's URL (not shown, it may hold a password): check fedauth and what it needs")
+	at, ok := parseAddress(target)
+	if !ok {
+		return notAnAddress(what)
+	}
+	if at.login == nil {
+		at.login = s.at.login
+	} else if _, has := at.password(); !has {
+		if password, has := s.at.password(); has {
+			at = at.withPassword(password)
+		}
+	}
+	if !at.azure() {
+		cfg.Replicas = append(cfg.Replicas, at.String())
+		return nil
+	}
+	connector, err := at.connector()
+	if err != nil {
+		return err
+	}
+	db := sql.OpenDB(connector)
+	db.SetMaxOpenConns(replicaConnections)
+	s.replicas = append(s.replicas, db)
+	cfg.ReplicaDBs = append(cfg.ReplicaDBs, db)
+	return nil
+}
+
+func (a address) open(cfg mssql.Config) (*mssql.Store, error) {
+	if !a.azure() {
+		return mssql.Open(a.String(), cfg)
+	}
+	connector, err := a.connector()
+	if err != nil {
+		return nil, err
 	}
 	return mssql.OpenConnector(connector, cfg)
 }
 
-// silence is how long the driver waits for a server that says nothing, unless the URL says otherwise, in seconds.
-const silence = "12"
-
-// connection parses a URL, and puts the password in that is kept elsewhere. what names the URL, which is never shown.
-func (a *app) connection(what, target string) (connection, error) {
-	u, err := url.Parse(target)
-	if err != nil || u.Scheme != "sqlserver" || u.Host == "" {
-		return connection{}, misconfiguredf("%s (not shown, it may hold a password) is none: expected is sqlserver://USER@HOST:PORT?database=NAME, "+
-			"with special characters percent-encoded", what)
+// connector logs in by Azure AD, if the parameters say so. It is given what [mssql.Open] gives to others.
+func (a address) connector() (*mssqldb.Connector, error) {
+	query := maps.Clone(a.query)
+	for key, value := range map[string]string{"app name": "leasehold", "connection timeout": silence} {
+		if !query.Has(key) {
+			query.Set(key, value)
+		}
 	}
-	query := u.Query()
-	if query.Has("fedauth") && !query.Has("connection timeout") {
-		query.Set("connection timeout", silence)
-		u.RawQuery = query.Encode()
+	a.query = query
+	connector, err := azuread.NewConnector(a.String())
+	if err != nil { // it may quote the URL
+		return nil, misconfiguredf("the driver cannot use the URL of a server (not shown, it may hold a password): check fedauth, if there is any, and what it needs")
+	}
+	return connector, nil
+}
+
+func notAnAddress(what string) error {
+	return misconfiguredf("%s (not shown, it may hold a password) is none: expected is sqlserver://USER@HOST:PORT?database=NAME, "+
+		"with special characters percent-encoded and nothing said twice", what)
+}
+
+// address parses the URL of the store, and puts the password in that is kept elsewhere. what names the URL.
+func (a *app) address(what, target string) (address, error) {
+	at, ok := parseAddress(target)
+	if !ok {
+		return address{}, notAnAddress(what)
 	}
 	password, source, err := a.password()
 	if err != nil || source == "" {
-		return connection{u}, err
+		return at, err
 	}
-	switch _, has := u.User.Password(); {
+	switch _, has := at.password(); {
 	case has:
-		return connection{}, misconfiguredf("there is a password in %s and another one in %s: leave one out", what, source)
-	case u.User.Username() == "":
-		return connection{}, misconfiguredf("there is a password in %s, but %s names no user: sqlserver://USER@HOST", source, what)
+		return address{}, misconfiguredf("there is a password in %s and another one in %s: leave one out", what, source)
+	case at.login.Username() == "" && !at.azure():
+		return address{}, misconfiguredf("there is a password in %s, but %s names no user: sqlserver://USER@HOST", source, what)
 	}
-	u.User = url.UserPassword(u.User.Username(), password)
-	return connection{u}, nil
-}
-
-// replica is the connection to a replica: with the login of the store if it has none of its own.
-func (a *app) replica(what, target string, of connection) (connection, error) {
-	u, err := url.Parse(target)
-	if err == nil && u.User == nil && u.Scheme == "sqlserver" && u.Host != "" {
-		u.User = of.User
-		return connection{u}, nil
-	}
-	return a.connection(what, target)
+	return at.withPassword(password), nil
 }
 
 // password is the one that is kept outside of the URL, and where that is.
@@ -164,17 +189,4 @@ func (a *app) password() (password, source string, err error) {
 		return "", "", misconfiguredf("the password file that %s names is empty", source)
 	}
 	return password, source, nil
-}
-
-// withoutPassword is the URL of a store as the command may know it.
-func withoutPassword(target string) string {
-	if !hasPassword(target) {
-		return target
-	}
-	u, err := url.Parse(target)
-	if err != nil {
-		return ""
-	}
-	u.User = url.User(u.User.Username())
-	return u.String()
 }

@@ -21,8 +21,6 @@ import (
 	"github.com/aaravsoft/leasehold/store/mssql"
 )
 
-const secret = "S3cret!"
-
 // onServer is the environment of a tool that uses a simulated server, with its table if that is wanted.
 func onServer(t *testing.T, withTable bool) (*mssqlsim.Server, []string) {
 	t.Helper()
@@ -76,7 +74,7 @@ func TestSQLServer(t *testing.T) {
 		began := time.Now()
 		code, _, errs := inProcess(t, env, "run", "nightly", "--", "true")
 		assert.Equal(t, codeMisconfigured, code)
-		assert.Contains(t, errs, "leasehold schema")
+		assert.Contains(t, errs, "leasehold schema --apply")
 		assert.Less(t, time.Since(began), 10*time.Second, "it does not wait for a table")
 	})
 
@@ -109,6 +107,17 @@ func TestSQLServer(t *testing.T) {
 		assert.Contains(t, errs, "certificate")
 	})
 
+	t.Run("a login of Azure AD is asked for on the wire", func(t *testing.T) {
+		t.Parallel()
+		sim := simtest.Run(t, mssqlsim.Options{Wire: tds.Options{Encryption: tds.EncryptionRequired}})
+		for _, key := range []string{"fedauth", "FedAuth"} {
+			dsn := sim.DSN("encrypt=true", "TrustServerCertificate=true", key+"=ActiveDirectoryMSI")
+			code, _, errs := inProcess(t, []string{storeVar + "=" + dsn}, "list")
+			assert.Equal(t, codeMisconfigured, code)
+			assert.Contains(t, errs, "federated authentication is not supported by the server") // nor by the simulated one
+		}
+	})
+
 	t.Run("another table", func(t *testing.T) {
 		t.Parallel()
 		sim, env := onServer(t, true)
@@ -118,6 +127,14 @@ func TestSQLServer(t *testing.T) {
 		require.Zero(t, code, errs)
 		code, _, errs = inProcess(t, env, append(flags, "run", "nightly", "--", "true")...)
 		assert.Zero(t, code, errs)
+		st, err := mssql.Open(sim.DSNFor("app", secret), mssql.Config{Schema: "ops", Table: "My Locks"})
+		require.NoError(t, err)
+		defer st.Close()
+		_, err = st.Acquire(t.Context(), store.Claim{Name: "other", Owner: "web1/1", TTL: time.Hour})
+		require.NoError(t, err)
+		code, out, errs := inProcess(t, env, append(flags, "show", "other")...)
+		assert.Zero(t, code, errs)
+		assert.Contains(t, out, "leasehold break other --owner web1/1 --schema ops --table 'My Locks'\n")
 		code, _, errs = inProcess(t, env, "--schema", "nowhere", "list")
 		assert.Equal(t, codeMisconfigured, code, errs)
 	})
@@ -135,6 +152,37 @@ func TestSQLServer(t *testing.T) {
 		assert.Equal(t, codeMisconfigured, code)
 		assert.NotContains(t, errs, secret)
 	})
+
+	t.Run("replicas with the login of the store, or its password, confirm", func(t *testing.T) {
+		t.Parallel()
+		group := simtest.RunGroup(t, mssqlsim.GroupOptions{Nodes: []mssqlsim.NodeOptions{
+			{Name: "a"}, {Name: "b", Readable: mssqlsim.ReadableByAll},
+		}})
+		for _, node := range []string{"a", "b"} {
+			group.Node(node).Node.AddOwner("app", secret)
+		}
+		address := func(dsn string, login *url.Userinfo) string {
+			u, err := url.Parse(dsn)
+			require.NoError(t, err)
+			u.User = login
+			return u.String()
+		}
+		env := []string{storeVar + "=" + address(group.DSN(), url.UserPassword("app", secret))}
+		code, _, errs := inProcess(t, env, "schema", "--apply")
+		require.Zero(t, code, errs)
+		confirmed := func(second *url.Userinfo) (int, string) {
+			code, _, errs := inProcess(t, env, "run", "nightly", "-n", "--ttl", "2s",
+				"--replica", address(group.NodeDSN("a"), nil), "--replica", address(group.NodeDSN("b"), second), "--", "true")
+			assert.NotContains(t, errs, secret)
+			return code, errs
+		}
+		code, errs = confirmed(url.User("app"))
+		assert.Zero(t, code, errs)
+		assert.Empty(t, errs)
+		code, errs = confirmed(url.UserPassword("app", "another"))
+		assert.Equal(t, codeUnavailable, code)
+		assert.Contains(t, errs, "the password in --replica can be seen")
+	})
 }
 
 func TestSchemaScript(t *testing.T) {
@@ -143,10 +191,13 @@ func TestSchemaScript(t *testing.T) {
 	require.Zero(t, code, errs)
 	assert.Contains(t, out, "CREATE TABLE [lease].[Locks]")
 	assert.Contains(t, out, "GRANT SELECT, INSERT, UPDATE, DELETE ON [lease].[Locks] TO [the app];")
+	path := filepath.Join(t.TempDir(), "x.db")
+	defer func() { assert.NoFileExists(t, path) }()
 	for _, args := range [][]string{
 		{"schema", "--grant", ""},
-		{"schema", "--apply", "--store", "sqlite:" + filepath.Join(t.TempDir(), "x.db")},
-		{"list", "--table", "x", "--store", "sqlite:" + filepath.Join(t.TempDir(), "x.db")},
+		{"schema", "--apply"},
+		{"schema", "--apply", "--store", "sqlite:" + path},
+		{"list", "--table", "x", "--store", "sqlite:" + path},
 		{"schema", "more"},
 	} {
 		code, _, errs := inProcess(t, nil, args...)
@@ -191,6 +242,10 @@ func TestPassword(t *testing.T) {
 		"an empty file":                 {env: []string{storeVar + "=" + user}, args: []string{"--password-file", empty}, code: codeMisconfigured},
 		"a URL without a host":          {env: []string{storeVar + "=sqlserver:app:" + secret}, code: codeMisconfigured},
 		"a URL that cannot be parsed":   {env: []string{storeVar + "=sqlserver://u:" + secret + "@[bad].host?database=d"}, code: codeMisconfigured},
+		"in a parameter":                {env: []string{storeVar + "=" + with(nil) + "&User+ID=app&Password=" + url.QueryEscape(secret)}},
+		"a user in a parameter":         {env: []string{storeVar + "=" + with(nil) + "&User+ID=app", passwordVar + "=" + secret}},
+		"two, and one in a parameter":   {env: []string{storeVar + "=" + user + "&password=" + url.QueryEscape(secret), passwordVar + "=" + secret}, code: codeMisconfigured},
+		"a login of Azure in capitals":  {env: []string{storeVar + "=" + with(url.UserPassword("app", secret)) + "&FedAuth=nonsense"}, code: codeMisconfigured},
 		"a login of Azure without ways": {env: []string{storeVar + "=" + with(url.UserPassword("app", secret)) + "&fedauth=nonsense"}, code: codeMisconfigured},
 	} {
 		t.Run("CON-07 "+name, func(t *testing.T) {

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -32,18 +31,25 @@ var openers = map[string]func(a *app, rest string) (leases, error){
 	"sqlserver": openSQLServer,
 }
 
+// target is what the flag or the environment says about the store; source is which of them, "" if none.
+func (a *app) target() (target, source string) {
+	if flag := a.root.PersistentFlags().Lookup("store"); flag.Changed {
+		return flag.Value.String(), "--store"
+	}
+	if target, named := a.env.lookup(storeVar); named {
+		return target, storeVar
+	}
+	return "", ""
+}
+
 // open opens the store that the flag, the environment or nobody names.
 func (a *app) open() (leases, error) {
-	target, named := a.env.lookup(storeVar)
-	source := storeVar
-	if flag := a.root.PersistentFlags().Lookup("store"); flag.Changed {
-		target, named, source = flag.Value.String(), true, "--store"
-		if hasPassword(target) {
-			a.notices.fault("the password in --store can be seen in the list of processes: better give the URL in $%s", storeVar)
-		}
-	}
-	if !named {
+	target, source := a.target()
+	if source == "" {
 		return a.openDefault()
+	}
+	if source == "--store" && hasPassword(target) {
+		a.notices.fault("the password in --store can be seen in the list of processes: better give the URL in $%s", storeVar)
 	}
 	if target == "" {
 		return nil, misconfiguredf("%s is set but empty: name a store, sqlserver://… or sqlite:PATH, or unset it", source)
@@ -129,15 +135,6 @@ func stateFolder(env environ, goos string) (string, error) {
 		return "", misconfiguredf("no store is named, and there is no home folder for the default one: set $%s", storeVar)
 	}
 	return filepath.Join(base, "leasehold"), nil
-}
-
-func hasPassword(target string) bool {
-	u, err := url.Parse(target)
-	if err != nil || u.User == nil {
-		return err != nil && strings.Contains(target, "@") // cannot tell: better say it once too often
-	}
-	_, has := u.User.Password()
-	return has
 }
 
 // environ is a process environment, "key=value" each.

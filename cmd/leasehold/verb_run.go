@@ -47,7 +47,8 @@ The command finds in its environment
                     holder; a resource that refuses smaller ones is safe from a
                     holder that was paused
   LEASEHOLD_HELD    the grants of all enclosing runs, one a line
-and neither LEASEHOLD_PASSWORD nor a password in LEASEHOLD_STORE.
+and neither LEASEHOLD_PASSWORD nor a password in LEASEHOLD_STORE, so a command
+that runs leasehold itself wants the password in a file.
 
 Exit codes
   of the command, or 128+N if signal N ended it

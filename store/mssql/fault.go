@@ -75,7 +75,7 @@ func (r reported) remedy(t table) string {
 	switch {
 	case r.has(noTable):
 		return "the table " + t.String() + " is missing, or this login must not see it, or the database's compatibility level is below 130 " +
-			"(OPENJSON): create the table with EnsureSchema, or with the script of Schema (leasehold schema), and grant the rights on it"
+			"(OPENJSON): create the table with EnsureSchema, or with the script of Schema (leasehold schema --apply), and grant the rights on it"
 	case r.has(noPermission):
 		return "this login lacks a right (SELECT, INSERT, UPDATE and DELETE on " + t.String() + "; also CREATE TABLE if EnsureSchema is to " +
 			"create it): grant them with the script of Grants (leasehold schema --grant PRINCIPAL)"
