@@ -23,7 +23,7 @@ type state struct {
 	cleanup runtime.Cleanup
 	started atomic.Bool
 	leaked  atomic.Bool
-	where   [16]uintptr
+	where   [10]uintptr // enough to leave package mutex
 	places  int
 
 	mu sync.Mutex // never held across a call, a callback or a cancel; the clocks are read with it held

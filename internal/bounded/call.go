@@ -83,6 +83,7 @@ func (c *call[Q, T]) answer() (T, error) {
 
 // run is the call's goroutine. It ends with the store's call, and outlives do only if it is abandoned.
 func (c *call[Q, T]) run() {
+	growStack()
 	if !c.begun.CompareAndSwap(false, true) {
 		return // the caller has left
 	}
