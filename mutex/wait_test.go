@@ -480,7 +480,7 @@ func TestHangingStore(t *testing.T) {
 		require.Zero(t, r.faults.Calls(faultstore.Renew), "no heartbeat afterwards")
 	})
 
-	bubble(t, "rule 16: configuration errors do not wait", func(t *testing.T) {
+	bubble(t, "ACQ-10 rule 16: configuration errors do not wait, nor are they remembered", func(t *testing.T) {
 		r := newRig(t)
 		c := r.client(three())
 		r.faults.Add(faultstore.Fault{Ops: faultstore.Acquire, Fail: &store.MisconfiguredError{Remedy: "create the table with EnsureSchema", Err: errors.New("208")}})
@@ -490,7 +490,7 @@ func TestHangingStore(t *testing.T) {
 		require.Contains(t, err.Error(), "create the table")
 		require.Zero(t, r.at())
 		r.faults.Clear()
-		g := mustLock(t, c, "job") // ACQ-10: nothing negative is remembered
+		g := mustLock(t, c, "job")
 		require.NoError(t, g.Unlock())
 	})
 

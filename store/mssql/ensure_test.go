@@ -19,7 +19,7 @@ import (
 func TestEnsureSchema(t *testing.T) {
 	t.Parallel()
 
-	t.Run("SQL-07 no table: a Lock fails at once and says what to do, then it works", func(t *testing.T) {
+	t.Run("SQL-07 ACQ-10 no table: a Lock fails at once and says what to do, then it works", func(t *testing.T) {
 		st := open(t, server(t))
 		locks := client(t, st, steady)
 		began := time.Now()
