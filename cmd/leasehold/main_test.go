@@ -7,9 +7,11 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -24,10 +26,22 @@ import (
 // The test binary is also the tool, and its supervisor.
 func TestMain(m *testing.M) {
 	procgroup.Main()
-	testscript.Main(m, map[string]func(){
+	testscript.Main(heedful{m}, map[string]func(){
 		"leasehold":      main,
 		"signal-at-once": signalAtOnce,
 	})
+}
+
+// heedful runs the tests with no signal ignored: under nohup, or behind a shell's &, every process of theirs would inherit that.
+type heedful struct{ *testing.M }
+
+func (m heedful) Run() int {
+	for _, sig := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT} {
+		if signal.Ignored(sig) {
+			signal.Notify(make(chan os.Signal, 1), sig) // a handler, unlike its absence, is not inherited
+		}
+	}
+	return m.M.Run()
 }
 
 func TestScripts(t *testing.T) {

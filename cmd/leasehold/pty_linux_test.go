@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -76,8 +77,12 @@ func (tt *terminal) expect(text string) {
 // inFront returns the process group that the terminal's keys reach.
 func (tt *terminal) inFront() int {
 	tt.t.Helper()
-	pgid, err := unix.IoctlGetInt(int(tt.master.Fd()), unix.TIOCGPGRP)
+	conn, err := tt.master.SyscallConn() // Fd would make reading from it block, also after Close
 	require.NoError(tt.t, err)
+	var pgid int
+	var failed error
+	err = conn.Control(func(fd uintptr) { pgid, failed = unix.IoctlGetInt(int(fd), unix.TIOCGPGRP) })
+	require.NoError(tt.t, errors.Join(err, failed))
 	return pgid
 }
 

@@ -30,6 +30,11 @@ func TestMain(m *testing.M) {
 	if os.Getenv(toolEnv) != "" {
 		os.Exit(newToolSide().serve())
 	}
+	for _, sig := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT} {
+		if signal.Ignored(sig) { // under nohup, or behind a shell's &: every process of the tests would inherit that
+			signal.Notify(make(chan os.Signal, 1), sig) // a handler, unlike its absence, is not inherited
+		}
+	}
 	os.Exit(m.Run())
 }
 
