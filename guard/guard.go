@@ -65,8 +65,8 @@ type Keeper interface {
 	// Lost is called exactly once if the lock is lost, whoever notices, after the context has ended.
 	Lost(err *LostError)
 
-	// Released is called exactly once, when the Release of Unlock has come to its end: nil, a *LostError, or why it is
-	// not confirmed. Unlock returns after it, so neither it nor Lost may call Unlock.
+	// Released is called exactly once, after Lost if that is called, when the Release of Unlock has come to its end: nil, a
+	// *LostError, or why it is not confirmed. Unlock returns after it, so neither it nor Lost may call Unlock.
 	Released(err error)
 }
 

@@ -19,7 +19,9 @@ import (
 func TestOrder(t *testing.T) {
 	stalled := func(t *testing.T) (r *rig, resume func()) {
 		t.Helper()
-		r = newRig(t, t.Context(), func(p *Params) { keeperOf(p).run = func(f func()) { f() } })
+		r = newRig(t, t.Context(), func(p *Params) {
+			keeperOf(p).run = func(f func()) { r.wg.Go(f); synctest.Wait() } // f runs as early as it can
+		})
 		s, gate := (*state)(r.Control), make(chan struct{})
 		var second atomic.Bool
 		unwatch := s.unwatch
@@ -45,9 +47,19 @@ func TestOrder(t *testing.T) {
 		})
 		require.ErrorIs(t, r.g.Unlock(), store.ErrLost)
 		require.Error(t, r.g.Context().Err())
-		r.wg.Wait()
 		require.Equal(t, 1, r.sent)
 		require.ErrorIs(t, r.ctxAtSend, store.ErrLost)
+	})
+
+	bubble(t, "the loss is told before the release, and Unlock waits for neither", func(t *testing.T) {
+		r, resume := stalled(t)
+		require.ErrorIs(t, r.g.Unlock(), store.ErrLost)
+		_, losses, released := r.seen()
+		require.Equal(t, []int{0, 0}, []int{losses, released})
+		resume()
+		r.wg.Wait()
+		_, losses, released = r.seen()
+		require.Equal(t, []int{1, 1}, []int{losses, released})
 	})
 
 	bubble(t, "SAF-03 Err ends the context itself", func(t *testing.T) {

@@ -34,6 +34,7 @@ type state struct {
 	holdEnd   clock.Instant // zero: none
 	drainEnd  clock.Instant // while draining
 	stopped   bool          // renewals have stopped
+	told      chan struct{} // closed when Lost has returned; nil if the guard is not lost
 	unlocking chan struct{} // closed when Unlock has its answer; nil before the first Unlock
 	answer    error
 }
@@ -76,6 +77,7 @@ func (s *state) perform(do effects) {
 	}
 	if do.lost != nil {
 		s.p.Keeper.Lost(do.lost)
+		close(s.told) // made when the loss was noticed, which is once
 	}
 }
 
@@ -199,7 +201,7 @@ func (s *state) reason(now clock.Instant) Reason {
 // lose ends a guard that is not over yet. The cause of a context that has ended, or is about to, stays. Called with mu held.
 func (s *state) lose(now clock.Instant, why Reason, err error) effects {
 	s.timer.Stop()
-	s.phase = lost
+	s.phase, s.told = lost, make(chan struct{})
 	s.lost = s.loss(now, why, err)
 	s.cause = firstOf(s.cause, error(s.lost))
 	return effects{cause: s.cause, stop: true, lost: s.lost}

@@ -88,6 +88,7 @@ func (s *state) unlock() (owed bool, done <-chan struct{}) {
 		close(s.unlocking)
 		s.p.Keeper.Go(func() {
 			_, err := s.release()
+			<-s.told // by whoever noticed the loss, perhaps only now
 			s.p.Keeper.Released(err)
 		})
 		return false, s.unlocking
