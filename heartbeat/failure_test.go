@@ -246,7 +246,7 @@ func TestHungCalls(t *testing.T) {
 		}
 	})
 
-	t.Run("a store that hangs for ever is not asked for ever", func(t *testing.T) {
+	t.Run("CON-01 a store that hangs for ever is not asked for ever", func(t *testing.T) {
 		st := &fakeStore{}
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, st)

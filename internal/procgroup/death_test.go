@@ -92,7 +92,7 @@ func spin(d time.Duration) {
 }
 
 func TestToolStopped(t *testing.T) {
-	t.Run("the group dies at the deadline", func(t *testing.T) {
+	t.Run("CLI-02 the group dies at the deadline", func(t *testing.T) {
 		best := time.Duration(math.MaxInt64)
 		for range 5 {
 			tl := startTool(t, nil)

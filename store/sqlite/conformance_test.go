@@ -4,8 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/aaravsoft/leasehold/store"
 	"github.com/aaravsoft/leasehold/store/storetest"
 )
@@ -39,5 +37,4 @@ func TestConformanceOfTheWallClock(t *testing.T) {
 		Rounds:    5,
 		PageSize:  pageSize,
 	})
-	require.NotEmpty(t, clocks)
 }
