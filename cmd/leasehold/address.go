@@ -13,16 +13,19 @@ type address struct {
 	query url.Values // keys in lower case, as the driver takes them
 }
 
+// changePassword would have the driver change it at every login.
+const changePassword = "change password"
+
 // secretParameter says that the driver or its azuread takes a secret from a parameter, or might be thought to.
 func secretParameter(key string) bool {
-	return slices.Contains([]string{"password", "pwd", "systemtoken", "clientassertion", "userassertion"}, key)
+	return slices.Contains([]string{"password", "pwd", changePassword, "systemtoken", "clientassertion", "userassertion"}, key)
 }
 
 // parseAddress takes a URL apart. It is stricter than the driver: a password whose special characters are not encoded may
 // end up in the name of the host, of the instance or of a parameter, and the driver shows those.
 func parseAddress(target string) (address, bool) {
 	u, err := url.Parse(target)
-	if err != nil || u.Scheme != "sqlserver" || u.Host == "" || u.Fragment != "" || strings.Contains(u.Path, "@") {
+	if err != nil || u.Scheme != "sqlserver" || u.Hostname() == "" || u.Fragment != "" || strings.Contains(u.Path, "@") {
 		return address{}, false
 	}
 	query, err := url.ParseQuery(u.RawQuery)
@@ -32,7 +35,7 @@ func parseAddress(target string) (address, bool) {
 	a := address{url: u, login: u.User, query: url.Values{}}
 	for key, values := range query {
 		key = strings.ToLower(key)
-		if strings.Contains(key, "@") || len(values) != 1 || a.query.Has(key) {
+		if strings.Contains(key, "@") || len(values) != 1 || a.query.Has(key) || key == changePassword {
 			return address{}, false
 		}
 		a.query[key] = values
@@ -100,7 +103,7 @@ func (a address) withoutSecrets() (address, bool) {
 // withoutPassword is the name of a store as the command may know it. It is false if that cannot be told: what is not
 // understood may have its password anywhere.
 func withoutPassword(target string) (string, bool) {
-	if strings.HasPrefix(target, "sqlite:") || target == "" {
+	if isSQLite(target) || target == "" {
 		return target, true
 	}
 	a, ok := parseAddress(target)

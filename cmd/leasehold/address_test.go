@@ -50,6 +50,8 @@ var malformed = []string{
 	"sqlserver:server=x;user id=u;password=S3cret!",
 	"odbc:server=x;uid=u;pwd={S3cret!",
 	"S3cret!@host",
+	"sqlserver://u@host?change+password=S3cret!",
+	"sqlserver://:1433?password=S3cret!",
 }
 
 func TestWithoutPassword(t *testing.T) {

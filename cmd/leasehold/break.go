@@ -55,7 +55,7 @@ func (a *app) breakLock(ctx context.Context, name string, f breakFlags) error {
 	if err := claim.ValidateKey(); err != nil {
 		return err
 	}
-	st, err := a.open()
+	st, err := a.openExisting()
 	if err != nil {
 		return err
 	}

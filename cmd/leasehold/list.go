@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"time"
 
@@ -45,7 +46,7 @@ until somebody takes it or sweeps it away.`,
 const watchInterval = time.Second
 
 func (a *app) list(ctx context.Context, prefix string, f listFlags) error {
-	st, err := a.open()
+	st, err := a.openExisting()
 	if err != nil {
 		return err
 	}
@@ -59,8 +60,10 @@ func (a *app) list(ctx context.Context, prefix string, f listFlags) error {
 	}
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
-	for {
-		if err := a.listOnce(ctx, st, prefix, f, lead); err != nil {
+	for first := true; ; first = false {
+		if err := a.listOnce(ctx, st, prefix, f, lead); errors.Is(err, store.ErrUnavailable) && !first {
+			a.notices.fault("%v", err) // it may come back
+		} else if err != nil {
 			return err
 		}
 		select {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/aaravsoft/leasehold/store"
 )
@@ -74,7 +75,7 @@ func (n *notices) say(at loudness, format string, args ...any) {
 		return
 	}
 	select {
-	case n.lines <- line{text: "leasehold: " + fmt.Sprintf(format, args...) + "\n"}:
+	case n.lines <- line{text: "leasehold: " + printable(fmt.Sprintf(format, args...)) + "\n"}:
 	default:
 	}
 }
@@ -105,8 +106,28 @@ func plain(s string) string {
 	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
 }
 
+// printable replaces what would command a terminal in a line of the tool's own. Errors may quote what is in the store.
+func printable(s string) string {
+	var text strings.Builder
+	for _, r := range s {
+		if unicode.IsGraphic(r) || r == '\n' || r == '\t' {
+			text.WriteRune(r)
+			continue
+		}
+		quoted := strconv.QuoteRune(r)
+		text.WriteString(quoted[1 : len(quoted)-1])
+	}
+	return text.String()
+}
+
+// broken says that a row is what a Break has left.
+func broken(l store.Lease) bool { return strings.HasPrefix(l.Owner, "broken/") }
+
 // holder says who holds a lease, and since when.
 func holder(l store.Lease) string {
+	if broken(l) {
+		return fmt.Sprintf("%q was taken away from its holder, and is free at %s", l.Name, stamp(l.Expires))
+	}
 	s := fmt.Sprintf("%q is held by %s since %s", l.Name, plain(l.Owner), stamp(l.Acquired))
 	if l.Metadata != "" {
 		s += " (" + plain(l.Metadata) + ")"

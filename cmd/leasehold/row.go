@@ -92,7 +92,7 @@ func (a *app) completeName(cmd *cobra.Command, args []string, prefix string) ([]
 		return nil, directive
 	}
 	a.notices.loud = quiet
-	st, err := a.open()
+	st, err := a.openExisting()
 	if err != nil {
 		return nil, directive
 	}
@@ -104,7 +104,9 @@ func (a *app) completeName(cmd *cobra.Command, args []string, prefix string) ([]
 		if err != nil {
 			break
 		}
-		names = append(names, l.Name)
+		if plain(l.Name) == l.Name { // nothing that commands the terminal
+			names = append(names, l.Name)
+		}
 	}
 	return names, directive
 }

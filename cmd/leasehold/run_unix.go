@@ -81,7 +81,8 @@ var forwarded = []os.Signal{
 // fatal are those of them that end the tool while it waits.
 func fatal(sig os.Signal) bool { return sig != unix.SIGWINCH }
 
-// listen begins to receive signals. What the tool's parent ignores (nohup) stays ignored, for the command too.
+// listen begins to receive signals. A HUP or INT that the tool's parent ignores (nohup, a shell's &) stays ignored, for the
+// command too; Go keeps that for no other signal.
 func listen(ctx context.Context) (chan os.Signal, func()) {
 	signals := make(chan os.Signal, 64)
 	for _, sig := range forwarded {

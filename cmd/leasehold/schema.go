@@ -62,7 +62,7 @@ func (a *app) script(principal string, granting bool) ([]string, error) {
 
 func (a *app) applySchema(ctx context.Context, grants []string, principal string) error {
 	// Asked before it is opened: to open another kind of store may create a file.
-	if target, source := a.target(); source == "" || strings.HasPrefix(target, "sqlite:") {
+	if target, source := a.target(); source == "" || isSQLite(target) {
 		return usagef("schema --apply is for a sqlserver:// store, in --store or $%s: others need nothing to be created", storeVar)
 	}
 	st, err := a.open()

@@ -32,7 +32,7 @@ Exit code: 0 held, 1 free.`,
 }
 
 func (a *app) show(ctx context.Context, name string, asJSON bool) error {
-	st, err := a.open()
+	st, err := a.openExisting()
 	if err != nil {
 		return err
 	}
@@ -71,9 +71,14 @@ func (a *app) showForPeople(l store.Lease) error {
 	if l.Metadata != "" {
 		lines = append(lines, []string{"Note", plain(l.Metadata)})
 	}
-	if expired(l) {
+	switch {
+	case expired(l):
 		lines = append(lines, []string{"State", "free: nobody has renewed it"})
-	} else {
+	case broken(l):
+		lines = append(lines, []string{"State", "taken away from its holder; free when it expires"})
+	case store.Claim{Name: l.Name, Owner: l.Owner}.ValidateKey() != nil:
+		lines = append(lines, []string{"State", "held, by something else than leasehold; it can be deleted in the database alone"})
+	default:
 		lines = append(lines, []string{"To break", a.breakCommand(l)})
 	}
 	return columns(a.stdout, lines)
@@ -82,8 +87,10 @@ func (a *app) showForPeople(l store.Lease) error {
 // breakCommand is what to type to break exactly this grant.
 func (a *app) breakCommand(l store.Lease) string {
 	words := []string{"leasehold", "break", l.Name, "--owner", l.Owner}
-	if flag := a.root.PersistentFlags().Lookup("store"); flag.Changed && !hasPassword(flag.Value.String()) {
-		words = append(words, "--store", flag.Value.String())
+	if flag := a.root.PersistentFlags().Lookup("store"); flag.Changed {
+		if safe, ok := withoutPassword(flag.Value.String()); ok {
+			words = append(words, "--store", safe)
+		}
 	}
 	for _, name := range []string{"schema", "table", "password-file"} {
 		if flag := a.root.PersistentFlags().Lookup(name); flag.Changed {

@@ -143,8 +143,8 @@ func (a address) connector() (*mssqldb.Connector, error) {
 }
 
 func notAnAddress(what string) error {
-	return misconfiguredf("%s (not shown, it may hold a password) is none: expected is sqlserver://USER@HOST:PORT?database=NAME, "+
-		"with special characters percent-encoded and nothing said twice", what)
+	return misconfiguredf("%s (not shown, it may hold a password) cannot be used: expected is sqlserver://USER@HOST:PORT?database=NAME, "+
+		"with special characters percent-encoded, nothing said twice, and no change of the password", what)
 }
 
 // address parses the URL of the store, and puts the password in that is kept elsewhere. what names the URL.

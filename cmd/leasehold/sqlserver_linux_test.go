@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"encoding/json"
 	"net/url"
 	"os"
 	"os/exec"
@@ -15,6 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aaravsoft/leasehold/internal/mssqlsim"
+	"github.com/aaravsoft/leasehold/internal/mssqlsim/engine"
+	"github.com/aaravsoft/leasehold/internal/mssqlsim/engine/sqlerr"
 	"github.com/aaravsoft/leasehold/internal/mssqlsim/simtest"
 	"github.com/aaravsoft/leasehold/internal/mssqlsim/tds"
 	"github.com/aaravsoft/leasehold/store"
@@ -137,6 +140,46 @@ func TestSQLServer(t *testing.T) {
 		assert.Contains(t, out, "leasehold break other --owner web1/1 --schema ops --table 'My Locks'\n")
 		code, _, errs = inProcess(t, env, "--schema", "nowhere", "list")
 		assert.Equal(t, codeMisconfigured, code, errs)
+	})
+
+	t.Run("the command that breaks it has no password", func(t *testing.T) {
+		t.Parallel()
+		sim, env := onServer(t, true)
+		st, err := mssql.Open(sim.DSNFor("app", secret), mssql.Config{})
+		require.NoError(t, err)
+		defer st.Close()
+		_, err = st.Acquire(t.Context(), store.Claim{Name: "x", Owner: "web1/1", TTL: time.Hour})
+		require.NoError(t, err)
+		code, out, _ := inProcess(t, env, "show", "x", "--store", sim.DSNFor("app", secret))
+		assert.Zero(t, code)
+		safe, _ := withoutPassword(sim.DSNFor("app", secret))
+		assert.Contains(t, out, "leasehold break x --owner web1/1 --store "+shellQuote(safe)+"\n")
+		assert.NotContains(t, out, secret)
+	})
+
+	t.Run("watching survives an outage", func(t *testing.T) {
+		t.Parallel()
+		sim, env := onServer(t, true)
+		st, err := mssql.Open(sim.DSNFor("app", secret), mssql.Config{})
+		require.NoError(t, err)
+		defer st.Close()
+		_, err = st.Acquire(t.Context(), store.Claim{Name: "x", Owner: "web1/1", TTL: time.Hour})
+		require.NoError(t, err)
+		read, write, err := os.Pipe()
+		require.NoError(t, err)
+		defer read.Close()
+		errs := tempFile(t)
+		ended := make(chan int, 1)
+		go func() { ended <- run(t.Context(), []string{"list", "--watch", "--json"}, env, os.Stdin, write, errs) }()
+		lines := json.NewDecoder(read)
+		var one row
+		require.NoError(t, lines.Decode(&one))
+		sim.Node.Fail(engine.BeforeStatement, engine.Match{Contains: "TOP (500)"}, 1, sqlerr.New(40613, "Database is not currently available."))
+		require.NoError(t, lines.Decode(&one))
+		require.NoError(t, lines.Decode(&one))
+		read.Close()
+		assert.Equal(t, codeSystem, <-ended)
+		assert.Contains(t, contents(t, errs), "Database is not currently available.")
 	})
 
 	t.Run("replicas must confirm", func(t *testing.T) {

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -55,7 +56,7 @@ func (a *app) open() (leases, error) {
 		return nil, misconfiguredf("%s is set but empty: name a store, sqlserver://… or sqlite:PATH, or unset it", source)
 	}
 	scheme, rest, _ := strings.Cut(target, ":")
-	opener, known := openers[scheme]
+	opener, known := openers[strings.ToLower(scheme)]
 	if !known { // not to be quoted: a connection string without a scheme has its password anywhere
 		return nil, misconfiguredf("%s names no store: it must be sqlserver://USER@HOST?database=NAME or sqlite:PATH", source)
 	}
@@ -64,6 +65,22 @@ func (a *app) open() (leases, error) {
 		return nil, asStoreError(err)
 	}
 	return st, nil
+}
+
+func isSQLite(target string) bool {
+	scheme, _, found := strings.Cut(target, ":")
+	return found && strings.EqualFold(scheme, "sqlite")
+}
+
+// openExisting opens a store to look at it. A file that is not there is rather a slip of the pen than a store without locks.
+func (a *app) openExisting() (leases, error) {
+	if target, source := a.target(); isSQLite(target) && a.server.refuse(a.root) == nil {
+		_, path, _ := strings.Cut(target, ":")
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			return nil, misconfiguredf("%s names a file that does not exist: %s; run creates it", source, path)
+		}
+	}
+	return a.open()
 }
 
 // asStoreError gives bad input its code: to name an unusable store is a matter of configuration.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -135,6 +136,28 @@ func TestInProcess(t *testing.T) {
 		assert.NotContains(t, out, "\x1b")
 		_, out, _ = inProcess(t, env, "list")
 		assert.NotContains(t, out, "\x1b")
+	})
+	t.Run("CLI-10 nor does it in a notice, and what leasehold has not written cannot be broken by it", func(t *testing.T) {
+		folder := t.TempDir()
+		path := filepath.Join(folder, "leases.db")
+		st, err := sqlite.Open(path)
+		require.NoError(t, err)
+		_, err = st.Acquire(t.Context(), store.Claim{Name: "x", Owner: "evil/1", TTL: time.Hour})
+		require.NoError(t, err)
+		require.NoError(t, st.Close())
+		db, err := sql.Open("sqlite", path)
+		require.NoError(t, err)
+		_, err = db.ExecContext(t.Context(), "UPDATE leases SET owner = 'ev' || char(27) || ']0;x' || char(7) || 'il/1'")
+		require.NoError(t, err)
+		require.NoError(t, db.Close())
+		env := []string{storeVar + "=sqlite:" + path}
+		for _, args := range [][]string{{"show", "x"}, {"break", "x", "--owner", "evil/1"}, {"run", "x", "-n", "--", "true"}} {
+			_, out, errs := inProcess(t, env, args...)
+			assert.Contains(t, out+errs, `ev\x1b]0;x\ail/1`, args)
+			assert.NotContains(t, out+errs, "\x1b", args)
+			assert.NotContains(t, out+errs, "--owner", args)
+		}
+		assert.Equal(t, "a\tb\\x1b[31m é\n", printable("a\tb\x1b[31m é\n"))
 	})
 	t.Run("JSON keeps it as it is, with the zone", func(t *testing.T) {
 		_, out, _ := inProcess(t, env, "list", "--json")

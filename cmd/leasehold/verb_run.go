@@ -29,12 +29,15 @@ group are gone. There is no shell in between: COMMAND gets its arguments as they
 are, and standard input, output and error untouched.
 
 If somebody else holds the lock, run waits, and says for whom; --try and --wait
-limit that.
+limit that. One attempt may take 3/10 of the TTL, at most 10 s, if the store does
+not answer.
 
 If the lock cannot be renewed, the command gets SIGTERM in time, and SIGKILL
-before anybody else can get the lock. If the lock is taken away (leasehold
-break), the command gets SIGKILL at once. So it is if leasehold itself is killed
-or stopped. A process that leaves the process group (setsid) is not covered.
+before anybody else can get the lock: with the default TTL and grace, SIGTERM 18.5 s
+after the last success, and SIGKILL before 27 s. If the lock is taken away (leasehold
+break), or leasehold itself is killed, the command gets SIGKILL at once; if
+leasehold is stopped, when trust in the lock ends. A process that leaves the
+process group (setsid) is not covered.
 
 HUP, INT, QUIT, TERM, USR1, USR2 and WINCH are forwarded to the process group.
 After INT, QUIT or TERM the command has --grace to end, and the lock is kept
@@ -47,8 +50,9 @@ The command finds in its environment
                     holder; a resource that refuses smaller ones is safe from a
                     holder that was paused
   LEASEHOLD_HELD    the grants of all enclosing runs, one a line
-and neither LEASEHOLD_PASSWORD nor a password in LEASEHOLD_STORE, so a command
-that runs leasehold itself wants the password in a file.
+and neither LEASEHOLD_PASSWORD nor a password in LEASEHOLD_STORE. A command that
+runs leasehold itself finds the store by LEASEHOLD_STORE, not by the flags of this
+run, and wants the password in a file.
 
 Exit codes
   of the command, or 128+N if signal N ended it
@@ -69,9 +73,11 @@ Left out on purpose
   holding without a command   nobody would be there to stop when the lock is lost`
 
 const runExample = `  # cron: one of all machines runs it, the others skip it silently
+  LEASEHOLD_STORE=sqlserver://app@db.example.com?database=app
+  LEASEHOLD_PASSWORD_FILE=/etc/leasehold/password
   0 3 * * *  leasehold run nightly -n -E 0 -- /usr/local/bin/nightly-report
 
-  # a systemd unit: the standby waits, and takes over when the first one is gone
+  # a systemd unit of several on one machine: one works, the others wait to take over
   [Service]
   Environment=LEASEHOLD_STORE=sqlite:/var/lib/app/leases.db
   ExecStart=/usr/bin/leasehold run app-leader --metadata %H -- /usr/bin/app
@@ -83,7 +89,9 @@ const runExample = `  # cron: one of all machines runs it, the others skip it si
   containers:
   - name: report
     image: example/report
-    env: [{name: LEASEHOLD_STORE, valueFrom: {secretKeyRef: {name: leasehold, key: store}}}]
+    env:
+    - {name: LEASEHOLD_STORE, valueFrom: {secretKeyRef: {name: leasehold, key: store}}}
+    - {name: POD_NAME, valueFrom: {fieldRef: {fieldPath: metadata.name}}}
     command: [leasehold, run, report, --wait, 10m, --instance, $(POD_NAME), --, /report]
 
   # a script that tells the outcomes apart

@@ -224,6 +224,32 @@ func TestConnectionStrings(t *testing.T) {
 		require.ErrorIs(t, err, store.ErrInvalid, dsn)
 		assert.NotContains(t, err.Error(), "S3cret")
 	}
+	t.Run("CON-07 no server: the driver would try this machine", func(t *testing.T) {
+		for _, dsn := range []string{
+			"", "S3cret!", "prod.example.com", "sqlserver://", "sqlserver://:1433?database=d", "sqlserver:///instance", "sqlserver:host",
+			"sqlsever://u:S3cret!@prod?database=x", "postgres://a:S3cret!@h/x", "user id=u;password=S3cret!",
+		} {
+			_, err := mssql.Open(dsn, mssql.Config{})
+			require.ErrorIs(t, err, store.ErrInvalid, dsn)
+			assert.NotContains(t, err.Error(), "S3cret")
+		}
+		for _, dsn := range []string{
+			"server=prod", "data source=prod;database=x", "address=tcp:prod,1433", "sqlserver://prod/instance", `server=prod\instance`,
+			"odbc:server=prod", "server=.", "server=(local)", "sqlserver://[::1]:1433",
+		} {
+			st, err := mssql.Open(dsn, mssql.Config{})
+			require.NoError(t, err, dsn)
+			require.NoError(t, st.Close())
+		}
+	})
+	t.Run("CON-07 a login that changes the password", func(t *testing.T) {
+		for _, dsn := range []string{"sqlserver://u:p@host?change+password=S3cret!", "server=x;user id=u;password=p;Change Password=S3cret!"} {
+			_, err := mssql.Open(dsn, mssql.Config{})
+			require.ErrorIs(t, err, store.ErrInvalid)
+			assert.ErrorContains(t, err, "change password")
+			assert.NotContains(t, err.Error(), "S3cret")
+		}
+	})
 	t.Run("an intent that the driver would ignore", func(t *testing.T) {
 		for _, intent := range []string{"readonly", "READONLY"} {
 			_, err := mssql.Open("sqlserver://host?database=d&ApplicationIntent="+intent, mssql.Config{})

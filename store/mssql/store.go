@@ -46,10 +46,13 @@ const (
 	silence = 12 * time.Second
 )
 
-// Open makes a Store with a pool of its own, from a connection string of the driver ("sqlserver://user:password@host
-// ?database=name"). As with [sql.Open] nothing is sent: [Store.EnsureSchema] is the eager check.
+// Open makes a Store with a pool of its own, from a connection string of the driver, for example
 //
-// The name of the application is "leasehold" if the string has none. Errors are of class [store.ErrInvalid], and never
+//	sqlserver://user:password@host?database=name
+//
+// As with [sql.Open] nothing is sent: [Store.EnsureSchema] is the eager check.
+//
+// The string must name a server. The name of the application is "leasehold" if the string has none. Errors are of class [store.ErrInvalid], and never
 // show the string.
 func Open(dsn string, cfg Config) (*Store, error) {
 	_, db, err := open(dsn, poolSize)
@@ -116,6 +119,13 @@ func open(dsn string, size int) (host string, _ *pool, err error) {
 		// What the parser says may quote the string, and the password with it.
 		return "", nil, fmt.Errorf("%w connection string (not shown, it may hold a password): the driver cannot parse it; "+
 			`expected is sqlserver://USER:PASSWORD@HOST:PORT?database=NAME, with special characters percent-encoded`, store.ErrInvalid)
+	}
+	if server, _, _ := strings.Cut(config.Parameters[msdsn.Server], `\`); server == "" { // the driver would try this machine
+		return "", nil, fmt.Errorf("%w connection string (not shown, it may hold a password): it names no server; "+
+			"expected is sqlserver://USER:PASSWORD@HOST:PORT?database=NAME", store.ErrInvalid)
+	}
+	if config.ChangePassword != "" {
+		return "", nil, fmt.Errorf("%w connection string (not shown): with %q every login would change the password", store.ErrInvalid, msdsn.ChangePassword)
 	}
 	if intent := config.Parameters[msdsn.ApplicationIntent]; strings.EqualFold(intent, "ReadOnly") && !config.ReadOnlyIntent {
 		return "", nil, fmt.Errorf("%w ApplicationIntent %q: the driver knows it as ReadOnly, with a database, and ignores others", store.ErrInvalid, intent)
