@@ -17,14 +17,14 @@ import (
 // Config of a [Client]. The zero value is ready to use. TTL, Renew and Margin belong together: a TTL given with
 // [WithTTL] scales all three.
 //
-// Three relations are checked, and the worst cases follow from them (numbers for the defaults):
+// TTL − Margin ≥ 1.1 × Renew + one attempt is checked, an attempt being (TTL − Margin)/3, at most 10 s: a renewal that
+// hangs is followed by another one in time. In practice TTL ≥ 6 round trips + Margin. The worst cases follow (numbers for
+// the defaults):
 //
 //   - A holder hears of a loss at the latest TTL − Margin (27 s) after it sent the last renewal that succeeded; of a
 //     definite one at its next renewal, so at most 1.1 × Renew (11 s) after it happened, plus a round trip.
 //   - A waiter takes over a crashed holder's lock at its expiry: at the latest TTL (30 s) after the store executed the
 //     holder's last renewal, plus 50 ms and one round trip. After an Unlock it takes at most 1 s.
-//   - TTL − Margin ≥ 1.1 × Renew + one attempt, an attempt being (TTL − Margin)/3, at most 10 s: a renewal that hangs
-//     is followed by another one in time. In practice TTL ≥ 6 round trips + Margin.
 type Config struct {
 	// TTL is how long the row lives without a renewal: 200 ms to 24 h, rounded up to a millisecond. Default 30 s.
 	TTL time.Duration

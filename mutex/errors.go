@@ -48,7 +48,8 @@ var (
 
 	// ErrNested refines [ErrInvalid]: the caller's context already carries a guard of this name. Locks are not reentrant:
 	// waiting would never end.
-	ErrNested = fmt.Errorf("%w: nested lock", store.ErrInvalid)
+	ErrNested = fmt.Errorf("%w nested lock: the context carries a guard of this name, so waiting would never end; "+
+		"work on under that guard, or pass a context without it", store.ErrInvalid)
 
 	// ErrNotConfirmed refines [ErrUnavailable]: the primary has granted the lock, or renewed it, and the replicas of the store do
 	// not show it, so it would not survive a failover. What was granted is given back.

@@ -20,6 +20,8 @@ import (
 // ctx bounds the wait and scopes the hold: when it ends, the guard's context ends too, while the lock itself goes on
 // being renewed for Drain or until Unlock. See [WithWait] and [WithParent] for other wishes.
 //
+// A name is 1 to 200 UTF-16 units of valid UTF-8, without control characters and without white space at its ends.
+//
 // Lock waits while somebody else holds the name, and through outages of the store. Its error is of class [ErrInvalid] or
 // [ErrMisconfigured] at once; [ErrHeld] or [ErrUnavailable] when the wait was over, joined with the context's error if
 // that ended it; [ErrNested]; or [ErrClosed]. A failed Lock leaves no row behind.
@@ -35,10 +37,13 @@ func (c *Client) TryLock(ctx context.Context, name string, opts ...Option) (*Gua
 
 func (c *Client) lock(ctx context.Context, name string, opts []Option) (*Guard, error) {
 	g, err := c.acquire(ctx, name, opts)
-	if err != nil {
-		return nil, fmt.Errorf("mutex: lock %q: %w", name, err)
+	switch {
+	case err == nil:
+		return g, nil
+	case store.ValidateName(name) != nil: // then err shows as much of it as makes sense
+		return nil, fmt.Errorf("mutex: lock: %w", err)
 	}
-	return g, nil
+	return nil, fmt.Errorf("mutex: lock %q: %w", name, err)
 }
 
 func (c *Client) acquire(ctx context.Context, name string, opts []Option) (*Guard, error) {

@@ -21,7 +21,8 @@ type options struct {
 	errs     []error
 }
 
-// WithTTL sets the lease's time to live for this lock, and scales the renewal interval and the margin with it.
+// WithTTL sets the lease's time to live for this lock, 200 ms to 24 h, and scales the renewal interval and the margin with
+// it, but not a Drain that Config sets. A TTL for which the relation of [Config] does not hold is [ErrInvalid].
 func WithTTL(d time.Duration) Option {
 	return func(o *options) {
 		if d <= 0 {
