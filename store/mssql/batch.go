@@ -1,11 +1,13 @@
 package mssql
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -29,7 +31,7 @@ type verb struct {
 	one      func(*Store, context.Context, store.Claim) store.Result
 	many     func(b *batches, patient bool) *text
 	judge    func(*answer, store.Claim) store.Result
-	wait     func([]store.Claim) time.Duration // the TTL that the lock timeout is derived from
+	wait     func(claims []store.Claim, some []int) time.Duration // the TTL that the lock timeout is derived from
 }
 
 var (
@@ -41,8 +43,8 @@ var (
 			}
 			return &b.renew
 		},
-		wait: func(claims []store.Claim) time.Duration {
-			return slices.MinFunc(claims, func(a, b store.Claim) int { return int(a.TTL - b.TTL) }).TTL
+		wait: func(claims []store.Claim, some []int) time.Duration {
+			return claims[slices.MinFunc(some, func(i, j int) int { return cmp.Compare(claims[i].TTL, claims[j].TTL) })].TTL
 		},
 	}
 	releasing = verb{
@@ -53,7 +55,7 @@ var (
 			}
 			return &b.release
 		},
-		wait: func([]store.Claim) time.Duration { return patience },
+		wait: func([]store.Claim, []int) time.Duration { return patience },
 	}
 )
 
@@ -117,7 +119,7 @@ func (b *batch) send(ctx context.Context, some []int, patient bool) (missing []i
 	}
 	answered := make([]bool, len(some))
 	parameter := encode(len(some), func(n int) store.Claim { return b.claims[some[n]] })
-	err = b.store.pool.query(ctx, call{op: b.verb.op, sql: b.verb.many(texts, patient).within(b.verb.wait(b.claims)), args: []any{parameter}},
+	err = b.store.pool.query(ctx, call{op: b.verb.op, sql: b.verb.many(texts, patient).within(b.verb.wait(b.claims, some)), args: []any{parameter}},
 		func() { clear(answered) },
 		func(rows *sql.Rows) error {
 			var a answer
@@ -132,9 +134,6 @@ func (b *batch) send(ctx context.Context, some []int, patient bool) (missing []i
 			return nil
 		})
 	if err != nil {
-		if all(err).has(numbers(468)) { // the collation of the names was changed
-			b.store.pool.batches.Store(nil)
-		}
 		return nil, err
 	}
 	for n, i := range some {
@@ -187,7 +186,8 @@ func encode(n int, at func(int) store.Claim) any {
 	list := make([]claim, 0, n)
 	for i := range n {
 		c := at(i)
-		list = append(list, claim{i, c.Name, c.Owner, c.TTL.Milliseconds()})
+		// A release has no use for the TTL, and so has not checked that it fits.
+		list = append(list, claim{i, c.Name, c.Owner, min(max(c.TTL.Milliseconds(), 0), math.MaxInt32)})
 	}
 	var text strings.Builder
 	_ = json.NewEncoder(&text).Encode(list) // strings and numbers can always be encoded

@@ -17,6 +17,11 @@ const (
 	// loginLimit bounds a login from the first packet to the last.
 	loginLimit = 15 * time.Second
 
+	// slowAfter is when a login is no longer counted on: it may lead to a node that has died, and the next one to another.
+	// Beside those that callers wait for, at most moreLogins such run.
+	slowAfter  = 3 * time.Second
+	moreLogins = 4
+
 	// parkedFor is how long a connection that nobody waits for any more is kept.
 	parkedFor = 30 * time.Second
 )
@@ -37,7 +42,7 @@ type connector struct {
 	mu      sync.Mutex
 	closed  bool
 	open    map[*socket]struct{} // all that are in use, for Close
-	logins  int                  // running; never fewer than callers wait
+	logins  []time.Time          // when the running ones began; never fewer than callers wait
 	waiting []chan<- login
 	parked  []*parked
 }
@@ -87,9 +92,9 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	}
 	answer := make(chan login, 1)
 	c.waiting = append(c.waiting, answer)
-	if c.logins < len(c.waiting) {
-		c.logins++
-		c.wait.Go(c.run)
+	if now := time.Now(); c.wanted(now) {
+		c.logins = append(c.logins, now)
+		c.wait.Go(func() { c.run(now) })
 	}
 	c.mu.Unlock()
 	select {
@@ -104,6 +109,17 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	return l.conn, l.err
 }
 
+// wanted reports whether another login is to begin. Called with mu held.
+func (c *connector) wanted(now time.Time) bool {
+	hopeful := 0
+	for _, began := range c.logins {
+		if now.Sub(began) < slowAfter {
+			hopeful++
+		}
+	}
+	return len(c.logins) < len(c.waiting) || hopeful < len(c.waiting) && len(c.logins) < len(c.waiting)+moreLogins
+}
+
 // leave takes a caller out of the line. It reports whether the caller was still in it.
 func (c *connector) leave(answer chan<- login) bool {
 	c.mu.Lock()
@@ -116,14 +132,16 @@ func (c *connector) leave(answer chan<- login) bool {
 	return true
 }
 
-// run logs in once, and gives the outcome to the caller that has waited longest. It is joined by Close.
-func (c *connector) run() {
+// run logs in once, and gives the outcome to the caller that has waited longest; a failure only if no other login runs for
+// that caller. It is joined by Close.
+func (c *connector) run(began time.Time) {
 	conn, err := c.dial()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.logins--
+	i := slices.Index(c.logins, began)
+	c.logins = slices.Delete(c.logins, i, i+1)
 	switch {
-	case len(c.waiting) > 0:
+	case len(c.waiting) > 0 && (err == nil || len(c.logins) < len(c.waiting)):
 		c.waiting[0] <- login{conn, err} // it has room
 		c.waiting = c.waiting[1:]
 	case err == nil: // Close, which waits for this goroutine, forgets it again
@@ -143,6 +161,9 @@ func (c *connector) dial() (driver.Conn, error) {
 	if !stop() && err == nil {
 		_ = conn.Close() // it was ready when its socket was closed
 		err = context.Cause(ctx)
+	}
+	if err != nil {
+		sockets.close() // whatever the driver has left open
 	}
 	switch {
 	case err == nil:

@@ -42,7 +42,7 @@ func briefly(t *testing.T) context.Context {
 func (c *connector) state() (logins, waiting, parked int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.logins, len(c.waiting), len(c.parked)
+	return len(c.logins), len(c.waiting), len(c.parked)
 }
 
 func TestConnector(t *testing.T) {

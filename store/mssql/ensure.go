@@ -18,7 +18,7 @@ const (
 	keysSQL = `SET NOCOUNT ON; SELECT i.index_id, c.name FROM sys.indexes AS i
 	JOIN sys.index_columns AS k ON k.object_id = i.object_id AND k.index_id = i.index_id
 	JOIN sys.columns AS c ON c.object_id = k.object_id AND c.column_id = k.column_id
-	WHERE i.object_id = OBJECT_ID(@p1) AND i.is_unique = 1 AND i.is_disabled = 0 AND k.is_included_column = 0;`
+	WHERE i.object_id = OBJECT_ID(@p1) AND i.is_unique = 1 AND i.has_filter = 0 AND i.is_disabled = 0 AND k.is_included_column = 0;`
 
 	triggersSQL = `SET NOCOUNT ON; SELECT name FROM sys.triggers
 	WHERE parent_id = OBJECT_ID(@p1) AND is_instead_of_trigger = 1 AND is_disabled = 0 ORDER BY name;`

@@ -38,7 +38,7 @@ func classify(ctx context.Context, op string, sent bool, t table, err error) err
 		return &store.MisconfiguredError{Remedy: remedy, Err: err}
 	}
 	var refused *brokenOff
-	if errors.As(err, &refused) && !transport(err) {
+	if errors.As(err, &refused) && len(reported) == 0 && !transport(err) { // else it is the server that has refused
 		return &store.MisconfiguredError{Err: err, Remedy: "the server was reached, but no connection came about: check its certificate " +
 			"(parameters certificate, hostNameInCertificate, TrustServerCertificate), the encryption that both sides ask for (encrypt), " +
 			"and that this is the port of a SQL Server"}

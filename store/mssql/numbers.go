@@ -20,6 +20,9 @@ var wrongRole = numbers(
 	976, 978, 979, 983, 988, // a replica that does not serve
 )
 
+// collations: two texts of different collations were compared.
+var collations = numbers(468)
+
 // ofLogin: a login was refused, for a reason that more specific numbers beside it may say.
 var ofLogin = numbers(18456, 18452, 18470, 18486, 18487, 18488)
 

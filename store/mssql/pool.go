@@ -76,7 +76,12 @@ func (p *pool) query(ctx context.Context, c call, begin func(), scan func(*sql.R
 	if err == nil {
 		return nil
 	}
-	p.distrust(err)
+	if sent || ctx.Err() == nil { // else the caller has had no time for it, which says nothing about a connection
+		p.distrust(err)
+	}
+	if all(err).has(collations) {
+		p.batches.Store(nil) // that of the names was changed
+	}
 	return p.fault(ctx, c.op, sent, err)
 }
 
@@ -102,7 +107,7 @@ func (p *pool) send(ctx context.Context, c call, sent *bool, begin func(), scan 
 		if err == nil {
 			err = drain(rows, begin, scan)
 		}
-		if err != nil && wrongNode(err) {
+		if err != nil && (wrongNode(err) || transport(err)) {
 			_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // this connection must not be used again
 		}
 		_ = conn.Close()

@@ -2,6 +2,7 @@ package mssql_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	mssqldb "github.com/microsoft/go-mssqldb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -218,6 +220,29 @@ func TestTransactions(t *testing.T) {
 		var n int
 		require.NoError(t, db.QueryRow("SELECT COUNT(*) FROM dbo.Jobs WHERE N = @p1", 1).Scan(&n))
 		assert.Zero(t, n, "neither Lock nor Unlock has committed it")
+	})
+
+	t.Run("ACQ-11 a pool whose sessions begin transactions by themselves", func(t *testing.T) {
+		sim := server(t)
+		connector, err := mssqldb.NewConnector(sim.DSN())
+		require.NoError(t, err)
+		connector.SessionInitSQL = "SET IMPLICIT_TRANSACTIONS ON"
+		db := sql.OpenDB(connector)
+		defer db.Close()
+		db.SetMaxOpenConns(1)
+		st, err := mssql.New(db, mssql.Config{})
+		require.NoError(t, err)
+		defer st.Close()
+		other := ready(t, sim)
+		c := claim("job", time.Hour)
+		grant(t, st, c)
+		require.NoError(t, db.PingContext(t.Context())) // the session is reset
+		_, err = other.Acquire(t.Context(), claim("job", time.Hour))
+		require.ErrorIs(t, err, store.ErrHeld, "the grant is committed")
+		require.NoError(t, renew(t, st, c).Err)
+		require.NoError(t, release(t, st, c).Err)
+		require.NoError(t, db.PingContext(t.Context()))
+		grant(t, other, claim("job", time.Hour))
 	})
 }
 

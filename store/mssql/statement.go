@@ -22,11 +22,16 @@ const (
 	// extended is rule S3: a statement that was delayed never shortens its own row, but the clock may have been stepped.
 	extended = `CASE WHEN ExpiresAtUtc > DATEADD(millisecond, {ttl}, @now) AND ExpiresAtUtc <= DATEADD(millisecond, 2 * {ttl}, @now)
 		THEN ExpiresAtUtc ELSE DATEADD(millisecond, {ttl}, @now) END`
+
+	// longest is extended for a batch that waits for row after row, together perhaps longer than a lease: what looks like a
+	// stepped clock then may be a renewal that came in between. A step is corrected by the next batch.
+	longest = `CASE WHEN ExpiresAtUtc > DATEADD(millisecond, {ttl}, @now) THEN ExpiresAtUtc ELSE DATEADD(millisecond, {ttl}, @now) END`
 )
 
 // head begins every batch. With NOCOUNT a trigger's counts do not reach the client; with XACT_ABORT no error leaves a
-// transaction behind; the lock timeout makes the server give up before the client does, with an answer.
-const head = `SET NOCOUNT ON; SET XACT_ABORT ON; SET LOCK_TIMEOUT {wait};
+// transaction behind; without IMPLICIT_TRANSACTIONS, which a pool's own settings may have turned on, what is answered is
+// committed; the lock timeout makes the server give up before the client does, with an answer.
+const head = `SET NOCOUNT ON; SET XACT_ABORT ON; SET IMPLICIT_TRANSACTIONS OFF; SET LOCK_TIMEOUT {wait};
 DECLARE @now DATETIMEOFFSET(7) = SYSUTCDATETIME();
 `
 
@@ -184,11 +189,12 @@ type batches struct {
 
 func newBatches(t table, collation string) *batches {
 	of := func(sql, hint string) text {
-		return t.text(strings.NewReplacer("{collation}", collation, "{hint}", hint, "{extended}",
-			strings.NewReplacer("{ttl}", "c.TTL", "ExpiresAtUtc", "l.ExpiresAtUtc").Replace(extended)).Replace(sql))
+		expiry := strings.NewReplacer("{ttl}", "c.TTL", "ExpiresAtUtc", "l.ExpiresAtUtc")
+		return t.text(strings.NewReplacer("{collation}", collation, "{hint}", hint,
+			"{extended}", expiry.Replace(extended), "{longest}", expiry.Replace(longest)).Replace(sql))
 	}
 	return &batches{
-		renew: of(renewBatchSQL, readPast), renewAll: of(renewBatchSQL, ""),
+		renew: of(renewBatchSQL, readPast), renewAll: of(strings.ReplaceAll(renewBatchSQL, "{extended}", "{longest}"), ""),
 		release: of(releaseBatchSQL, readPast), releaseAll: of(releaseBatchSQL, ""),
 		look: of(lookSQL, ""),
 	}

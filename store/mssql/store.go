@@ -137,7 +137,7 @@ func open(dsn string, size int) (host string, _ *pool, err error) {
 		config.ConnTimeout = silence
 	}
 	return config.Host, newPool(newConnector(mssqldb.NewConnectorConfig(config), func(ctx context.Context, d mssqldb.Dialer) (driver.Conn, error) {
-		// The driver writes to the TLS configuration when a login is routed.
+		// The driver writes to the TLS configuration (encrypt=strict), which logins would share.
 		config := config
 		if config.TLSConfig != nil {
 			config.TLSConfig = config.TLSConfig.Clone()

@@ -17,7 +17,7 @@ const (
 type sweeping struct {
 	mu      sync.Mutex
 	next    time.Time
-	cancel  context.CancelFunc // of the one that runs, or has run
+	cancel  context.CancelFunc // of the one that runs; nil if none does
 	stopped bool
 	wait    sync.WaitGroup
 }
@@ -32,6 +32,13 @@ func (s *sweeping) stop() {
 	}
 }
 
+func (s *sweeping) end(cancel context.CancelFunc) {
+	cancel()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cancel = nil
+}
+
 // sweepSoon deletes rows that nobody will ask for again, behind the back of an acquisition that has been answered. Its
 // failure is nobody's failure. The goroutine is joined by Close.
 func (s *Store) sweepSoon() {
@@ -39,7 +46,7 @@ func (s *Store) sweepSoon() {
 	now := time.Now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.stopped || now.Before(w.next) {
+	if w.stopped || w.cancel != nil || now.Before(w.next) {
 		return
 	}
 	select {
@@ -47,12 +54,12 @@ func (s *Store) sweepSoon() {
 	default:
 		return // there is no connection to spare: the next acquisition may do it
 	}
-	w.next = now.Add(sweepEvery) // later than sweepLimit: the one before has ended
+	w.next = now.Add(sweepEvery)
 	ctx, cancel := context.WithTimeout(context.Background(), sweepLimit)
 	w.cancel = cancel
 	w.wait.Go(func() {
+		defer w.end(cancel)
 		defer func() { <-s.pool.share }()
-		defer cancel()
 		_ = s.pool.query(ctx, call{op: "sweep", sql: s.sql.sweep.within(0), args: []any{sweepMost}},
 			func() {}, func(rows *sql.Rows) error { return nil })
 	})

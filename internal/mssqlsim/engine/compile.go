@@ -256,12 +256,15 @@ func (c *compiler) fill(l *leaf, node ast.Statement) (err error) {
 	case *ast.InsertStatement:
 		l.command = CommandInsert
 		l.body, err = c.insert(n.InsertSpecification)
+		l.body = opening(l.body)
 	case *ast.UpdateStatement:
 		l.command = CommandUpdate
 		l.body, err = c.update(n.UpdateSpecification)
+		l.body = opening(l.body)
 	case *ast.DeleteStatement:
 		l.command = CommandDelete
 		l.body, err = c.delete(n.DeleteSpecification)
+		l.body = opening(l.body)
 	case *ast.DeclareVariableStatement:
 		l.body, err = c.declareVariables(n)
 	case *ast.SetVariableStatement:

@@ -257,13 +257,27 @@ func (c *compiler) setVariable(n *ast.SetVariableStatement) (body, error) {
 
 func (c *compiler) setSwitch(n *ast.PredicateSetStatement) body {
 	return func(f *frame) error {
-		if n.Options == "NoCount" {
+		switch n.Options {
+		case "NoCount":
 			f.session.noCount = n.IsOn
-		} else {
+		case "ImplicitTransactions":
+			f.session.implicit = n.IsOn
+		default:
 			f.session.xactAbort = n.IsOn
 		}
 		f.session.rowCount = 0
 		return nil
+	}
+}
+
+// opening opens a transaction before a change, if there is none and the session wants that. Reads open none here.
+func opening(change body) body {
+	return func(f *frame) error {
+		if s := f.session; s.implicit && s.tx == nil {
+			s.begin()
+			f.sink.Transaction(TransactionBegun)
+		}
+		return change(f)
 	}
 }
 

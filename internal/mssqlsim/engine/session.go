@@ -59,6 +59,7 @@ type Session struct {
 type settings struct {
 	noCount     bool
 	xactAbort   bool
+	implicit    bool // IMPLICIT_TRANSACTIONS
 	lockTimeout time.Duration
 }
 

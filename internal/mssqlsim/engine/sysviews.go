@@ -19,7 +19,7 @@ func (c *compiler) systemView(s *source, name string) error {
 		"objects":       {"name:s object_id:i schema_id:i type:s", listTables},
 		"columns":       {"object_id:i name:s column_id:i system_type_id:t user_type_id:i max_length:h precision:t scale:t collation_name:s is_nullable:b is_identity:b is_computed:b default_object_id:i", listColumns},
 		"types":         {"name:s system_type_id:t user_type_id:i", listTypes},
-		"indexes":       {"object_id:i name:s index_id:i type:t type_desc:s is_unique:b is_primary_key:b is_disabled:b", listIndexes},
+		"indexes":       {"object_id:i name:s index_id:i type:t type_desc:s is_unique:b is_primary_key:b is_disabled:b has_filter:b", listIndexes},
 		"index_columns": {"object_id:i index_id:i index_column_id:i column_id:i key_ordinal:t is_descending_key:b is_included_column:b", listIndexColumns},
 		"triggers":      {"name:s object_id:i parent_id:i is_disabled:b is_instead_of_trigger:b", listTriggers},
 		"databases":     {"name:s database_id:i collation_name:s compatibility_level:t state_desc:s is_read_only:b is_read_committed_snapshot_on:b delayed_durability_desc:s snapshot_isolation_state_desc:s", listDatabases},
@@ -124,14 +124,14 @@ func listColumns(e *env, catalog *rows.Catalog) (list []rows.Row) {
 func listIndexes(e *env, catalog *rows.Catalog) (list []rows.Row) {
 	for _, t := range visible(e, catalog) {
 		if len(t.Key) == 0 {
-			list = append(list, rows.Row{int64(t.ID), nil, int64(0), int64(0), "HEAP", false, false, false})
+			list = append(list, rows.Row{int64(t.ID), nil, int64(0), int64(0), "HEAP", false, false, false, false})
 		}
 		for _, index := range t.Indexes {
 			kind, description := int64(2), "NONCLUSTERED"
 			if index.Clustered {
 				kind, description = 1, "CLUSTERED"
 			}
-			list = append(list, rows.Row{int64(t.ID), index.Name, int64(index.ID), kind, description, index.Unique, index.Primary, false})
+			list = append(list, rows.Row{int64(t.ID), index.Name, int64(index.ID), kind, description, index.Unique, index.Primary, false, false})
 		}
 	}
 	return list
