@@ -164,7 +164,8 @@ func connect(base *mssqldb.Connector, size int) *pool {
 }
 
 // Close closes the pools that the Store has made; calls that are still running end with their connections. It waits for
-// the sweep that may be running: on a pool of somebody else's as long as the driver does.
+// the sweep that may be running, on a pool of somebody else's as long as the driver does, and for logins, which end with their
+// sockets: only to look up a host's name may take longer.
 func (s *Store) Close() error {
 	s.close.Do(func() {
 		s.sweeping.stop()
