@@ -20,7 +20,7 @@ type Config struct {
 
 	// Replicas are the connection strings of every node that may become primary, the present one included; ReplicaDBs
 	// are pools for the same, of which nothing is changed. With any of them, trust in a lease grows only as far as all
-	// of them show it. See [Store.Confirm].
+	// of them show it; two that lead to one node show no more than one. See [Store.Confirm].
 	Replicas   []string
 	ReplicaDBs []*sql.DB
 }

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	columnsSQL = `SET NOCOUNT ON; SELECT c.name, y.name, c.max_length, c.scale, c.is_nullable, c.default_object_id FROM sys.columns AS c
-	JOIN sys.types AS y ON y.user_type_id = c.user_type_id WHERE c.object_id = OBJECT_ID(@p1) ORDER BY c.column_id;`
+	columnsSQL = `SET NOCOUNT ON; SELECT c.name, y.name, c.max_length, c.scale, c.is_nullable, c.default_object_id, c.is_identity, c.is_computed
+	FROM sys.columns AS c JOIN sys.types AS y ON y.user_type_id = c.user_type_id WHERE c.object_id = OBJECT_ID(@p1) ORDER BY c.column_id;`
 
 	// keysSQL lists the columns of unique indexes: index, column.
 	keysSQL = `SET NOCOUNT ON; SELECT i.index_id, c.name FROM sys.indexes AS i
@@ -32,7 +32,7 @@ SELECT compatibility_level, delayed_durability_desc FROM sys.databases WHERE nam
 //
 // All differences are in one error, of class [store.ErrMisconfigured]: columns, types and lengths, the unique key, triggers
 // that replace a statement, and settings of the database under which leases are not safe. What makes no difference is not
-// reported: further columns that may be NULL, further indexes, AFTER triggers, the collation of a table that the .NET
+// reported: further columns that need no value, further indexes, AFTER triggers, the collation of a table that the .NET
 // package has made.
 func (s *Store) EnsureSchema(ctx context.Context) error {
 	exists, err := s.checkTable(ctx)
@@ -94,13 +94,15 @@ type column struct {
 	name, typ     string
 	length, scale int
 	nullable      bool
-	fallback      int // not zero: it has a default
+	fallback      int  // not zero: it has a default
+	numbered      bool // the server counts: IDENTITY
+	computed      bool
 }
 
 func (s *Store) readColumns(ctx context.Context) (list []column, err error) {
 	err = s.look(ctx, columnsSQL, func(rows *sql.Rows) error {
 		var c column
-		err := rows.Scan(&c.name, &c.typ, &c.length, &c.scale, &c.nullable, &c.fallback)
+		err := rows.Scan(&c.name, &c.typ, &c.length, &c.scale, &c.nullable, &c.fallback, &c.numbered, &c.computed)
 		list = append(list, c)
 		return err
 	})
@@ -140,7 +142,7 @@ func compare(columns []column) (wrong []string) {
 	}
 	for _, got := range columns {
 		known := slices.ContainsFunc(wanted, func(want column) bool { return strings.EqualFold(want.name, got.name) })
-		if !known && !got.nullable && got.fallback == 0 {
+		if !known && !got.nullable && got.fallback == 0 && !got.numbered && !got.computed {
 			wrong = append(wrong, fmt.Sprintf("further column %q must allow NULL or have a default", got.name))
 		}
 	}

@@ -83,7 +83,7 @@ func New(db *sql.DB, cfg Config) (*Store, error) {
 // Advice is what should be known about how the Store was set up; "" if there is nothing. Package mutex logs it, once.
 func (s *Store) Advice() string {
 	if s.pool.own == nil && s.pool.db.Stats().MaxOpenConnections == 1 {
-		return "the pool has one connection: an acquisition delays renewals by as long as it takes; allow two, or use Open"
+		return "the pool has one connection: an acquisition, or a sweep, delays renewals by as long as it takes; allow two, or use Open"
 	}
 	return ""
 }
