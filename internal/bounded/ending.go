@@ -11,15 +11,19 @@ type ending struct {
 	watcher interface{ Ended() }
 }
 
-// OnEnd has w told when the context ends, once, on a goroutine of its own. If the answer comes before, w is not told. There
-// can be one watcher a call.
-func (e *ending) OnEnd(w interface{ Ended() }) {
+// OnEnd has w told when the context ends, once, on a goroutine of its own. If the answer comes before, w is not told. There is
+// room for one watcher a call: OnEnd reports whether w is it.
+func (e *ending) OnEnd(w interface{ Ended() }) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.watcher != nil {
+		return false
+	}
 	e.watcher = w
 	if e.over {
 		go w.Ended()
 	}
+	return true
 }
 
 func (e *ending) tell() {

@@ -22,14 +22,15 @@ func (c *counter) Ended() { c.Add(1) }
 // The context that a store is given tells a wrapper of its end, as context.AfterFunc would.
 func TestTheEndOfACallIsTold(t *testing.T) {
 	type ender interface {
-		OnEnd(w interface{ Ended() })
+		OnEnd(w interface{ Ended() }) bool
 	}
 	// acquire asks to be told after a while, does as work does, and returns what was told.
 	acquire := func(ctx context.Context, after time.Duration, work func(ctx context.Context)) *counter {
 		told := &counter{}
 		calls := bounded.New(&fake{acquire: func(ctx context.Context, c store.Claim) (store.Lease, error) {
 			time.Sleep(after)
-			ctx.(ender).OnEnd(told)
+			assert.True(t, ctx.(ender).OnEnd(told))
+			assert.False(t, ctx.(ender).OnEnd(&counter{}), "there is room for one")
 			work(ctx)
 			return store.Lease{}, nil
 		}})

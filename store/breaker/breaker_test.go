@@ -32,7 +32,7 @@ type rig struct {
 	seen   []breaker.Phase
 }
 
-func newRig(t *testing.T, cfg breaker.Config) *rig {
+func newRig(t *testing.T, cfg breaker.Config, wrap ...func(store.Store) store.Store) *rig {
 	mem := memory.New()
 	r := &rig{t: t, mem: mem, faults: faultstore.Wrap(mem)}
 	cfg.OnChange = func(s breaker.State) {
@@ -41,11 +41,29 @@ func newRig(t *testing.T, cfg breaker.Config) *rig {
 		_ = r.b.State() // hooks may look at the breaker
 		r.seen = append(r.seen, s.Phase)
 	}
-	b, err := breaker.New(r.faults, cfg)
+	var st store.Store = r.faults
+	for _, w := range wrap {
+		st = w(st)
+	}
+	b, err := breaker.New(st, cfg)
 	require.NoError(t, err)
 	r.b = b
 	return r
 }
+
+// curious is a wrapper that wants to be told of a call's end, too.
+type curious struct{ store.Store }
+
+func (s curious) Acquire(ctx context.Context, c store.Claim) (store.Lease, error) {
+	if e, ok := ctx.(interface {
+		OnEnd(w interface{ Ended() }) bool
+	}); ok {
+		e.OnEnd(s)
+	}
+	return s.Store.Acquire(ctx, c)
+}
+
+func (curious) Ended() {}
 
 func claim(owner string) store.Claim {
 	return store.Claim{Name: "job", Owner: owner, TTL: 30 * time.Second}
@@ -322,8 +340,8 @@ func TestHalfOpen(t *testing.T) {
 		require.Equal(t, 100*time.Millisecond, at[2].Sub(at[1]))
 	})
 
-	leaves := func(t *testing.T, acquire func(r *rig, ctx context.Context)) {
-		r := newRig(t, breaker.Config{})
+	leaves := func(t *testing.T, acquire func(r *rig, ctx context.Context), wrap ...func(store.Store) store.Store) {
+		r := newRig(t, breaker.Config{}, wrap...)
 		r.faults.Add(faultstore.Fault{Ops: faultstore.All, Fail: down})
 		r.fail()
 		r.faults.Clear()
@@ -353,6 +371,12 @@ func TestHalfOpen(t *testing.T) {
 		leaves(t, func(r *rig, ctx context.Context) {
 			_, _ = bounded.New(r.b).Acquire(ctx, time.Minute, claim("gone/x"), nil)
 		})
+	})
+
+	bubble(t, "also if another wrapper wants to be told", func(t *testing.T) {
+		leaves(t, func(r *rig, ctx context.Context) {
+			_, _ = bounded.New(r.b).Acquire(ctx, time.Minute, claim("gone/x"), nil)
+		}, func(st store.Store) store.Store { return curious{st} })
 	})
 
 	bubble(t, "BRK-06 calls that hang open it when their limit is over", func(t *testing.T) {

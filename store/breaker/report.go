@@ -26,16 +26,14 @@ type reporter struct {
 
 // ender is a context that tells of its end, at less cost than context.AfterFunc, as that of a call that package bounded makes.
 type ender interface {
-	OnEnd(w interface{ Ended() })
+	OnEnd(w interface{ Ended() }) bool
 }
 
 // watch reports a call whose context ends before it returns: then its caller has left, and a probe that hangs must not keep
 // the place.
 func (s *Store) watch(ctx context.Context, done func(error), success bool) *reporter {
 	r := &reporter{s: s, ctx: ctx, done: done, success: success}
-	if e, ok := ctx.(ender); ok {
-		e.OnEnd(r)
-	} else {
+	if e, ok := ctx.(ender); !ok || !e.OnEnd(r) { // another breaker, around this one, may be told
 		r.stop = context.AfterFunc(ctx, r.Ended)
 	}
 	return r
