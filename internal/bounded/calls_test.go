@@ -309,11 +309,10 @@ func TestGoroutinesDoNotGrowWithTime(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		assert.LessOrEqual(t, runtime.NumGoroutine()-before, 2*bounded.Most)
+		const others = 8 // of the runtime and of other tests may come and go
+		assert.LessOrEqual(t, runtime.NumGoroutine()-before, 2*bounded.Most+others)
 		assert.EqualValues(t, 2*bounded.Most, started.Load())
-		close(free)
-		synctest.Wait()
-		assert.LessOrEqual(t, runtime.NumGoroutine(), before)
+		close(free) // the bubble ends only if all of them do
 	})
 }
 
