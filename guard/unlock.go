@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
-	"strings"
 	"time"
 
 	"github.com/aaravsoft/leasehold/internal/unclassed"
@@ -110,9 +109,6 @@ func (s *state) settle() {
 	close(s.unlocking)
 }
 
-// disowned begins the owner that a Break leaves (see [store.Inspector]).
-const disowned = "broken/"
-
 const (
 	minPause = 25 * time.Millisecond
 	maxPause = 400 * time.Millisecond
@@ -135,7 +131,7 @@ func (s *state) release() (lost *LostError, err error) {
 		case err == nil:
 			return nil, nil
 		case errors.Is(err, store.ErrLost):
-			if unclear && left > 0 && res.Lease.Owner != s.p.Owner && !strings.HasPrefix(res.Lease.Owner, disowned) {
+			if unclear && left > 0 && res.Lease.Owner != s.p.Owner && !store.Disowned(res.Lease.Owner) {
 				// It was valid when the first attempt was sent, and is gone now: that attempt has deleted it. A
 				// row of ours would have been deleted by this one, after its expiry; one that was broken is still there.
 				return nil, nil

@@ -1,7 +1,8 @@
 // Package lease is the caller-driven form of a lock: nothing happens unless you call it. There are no timers, no
-// renewals behind your back and no goroutines that outlive a call, unless the driver hangs; each method makes one call to the store and says what it said. It is for
-// code that brings its own loop, and for code that comes from the .NET package Aaravsoft.Distributed.Lease, whose table
-// it shares. Everybody else is better served by package mutex, whose guard renews itself and ends a context in time.
+// renewals behind your back and no goroutines that outlive a call, unless the driver hangs; each method makes one call to
+// the store and says what it said. It is for code that brings its own loop, and for code that comes from the .NET package
+// Aaravsoft.Distributed.Lease, whose table it shares. Everybody else is better served by package mutex, whose guard renews
+// itself and ends a context in time.
 //
 // # Return values
 //

@@ -2,7 +2,6 @@ package mutex
 
 import (
 	"context"
-	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -12,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aaravsoft/leasehold/guard"
+	"github.com/aaravsoft/leasehold/internal/census"
 	"github.com/aaravsoft/leasehold/internal/faultstore"
 	"github.com/aaravsoft/leasehold/store"
 )
@@ -214,13 +214,13 @@ func TestNothingIsLeft(t *testing.T) {
 			c := r.client(three())
 			round(t, r, c)
 			synctest.Wait()
-			before := runtime.NumGoroutine()
+			before := census.Bubble()
 			for range 1000 {
 				round(t, r, c)
 			}
 			require.NoError(t, c.tasks.wait(t.Context()))
 			synctest.Wait()
-			require.LessOrEqual(t, runtime.NumGoroutine(), before+others)
+			require.LessOrEqual(t, census.Bubble(), before)
 			c.mu.Lock()
 			names, holds := len(c.names), len(c.holds)
 			c.mu.Unlock()
@@ -232,9 +232,6 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 }
 
-// others is how many goroutines of the runtime and of other tests may have come meanwhile: all are counted.
-const others = 8
-
 // TestManyGuards is rule 15: the load of many held locks on the store.
 func TestManyGuards(t *testing.T) {
 	bubble(t, "a thousand guards at R = 1 s cost two calls a second", func(t *testing.T) {
@@ -244,13 +241,13 @@ func TestManyGuards(t *testing.T) {
 		for n := range 1000 {
 			guards = append(guards, mustLock(t, c, nth(n)))
 		}
-		before := runtime.NumGoroutine()
+		before := census.Bubble()
 		time.Sleep(2 * time.Second)
 		calls := r.faults.Calls(faultstore.Renew)
 		time.Sleep(100 * time.Second)
 		require.InDelta(t, 200, r.faults.Calls(faultstore.Renew)-calls, 25)
 		synctest.Wait()
-		require.LessOrEqual(t, runtime.NumGoroutine(), before+others, "no goroutine per guard")
+		require.LessOrEqual(t, census.Bubble(), before, "no goroutine per guard")
 		for _, g := range guards {
 			require.NoError(t, g.Err())
 			require.NoError(t, g.Unlock())

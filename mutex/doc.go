@@ -34,7 +34,8 @@
 //
 // # Errors
 //
-// Every error but [ErrClosed], and that of a context which had ended before the call, is of exactly one class, by errors.Is: [ErrHeld] somebody else has it; [ErrUnavailable] the store could not
-// be asked; [ErrLost] this grant is over; [ErrInvalid] and [ErrMisconfigured] do not pass by waiting. When the caller's
-// context ended the wait, its error is there too.
+// Every error but [ErrClosed], and that of a context which had ended before the call, is of exactly one class, by
+// errors.Is: [ErrHeld] somebody else has it; [ErrUnavailable] the store could not be asked; [ErrLost] this grant is over;
+// [ErrInvalid] and [ErrMisconfigured] do not pass by waiting. When the caller's context ended the wait, its error is there
+// too.
 package mutex

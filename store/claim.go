@@ -51,9 +51,20 @@ func ValidateName(name string) error { return validateKey("name", name, maxName)
 // ValidateOwner accepts what [ValidateName] does, up to 128 UTF-16 units. Its errors are of class [ErrInvalid].
 func ValidateOwner(owner string) error { return validateKey("owner", owner, maxOwner) }
 
-// ValidateInstance checks the part of an owner that says who it is: it must leave room for the nonce of [NewOwner].
-// Its errors are of class [ErrInvalid].
-func ValidateInstance(instance string) error { return validateKey("instance", instance, maxInstance) }
+// ValidateInstance checks the part of an owner that says who it is: it must leave room for the nonce of [NewOwner], and
+// not be [Broken]. Its errors are of class [ErrInvalid].
+func ValidateInstance(instance string) error {
+	if Disowned(instance + "/") {
+		return fmt.Errorf("%w instance %q: %q is what a Break leaves", ErrInvalid, clip(instance), Broken)
+	}
+	return validateKey("instance", instance, maxInstance)
+}
+
+// Broken is the instance in the owner that a Break leaves (see [Inspector]).
+const Broken = "broken"
+
+// Disowned reports whether an owner is what a Break has left.
+func Disowned(owner string) bool { return strings.HasPrefix(owner, Broken+"/") }
 
 // NewOwner returns "<instance>/<nonce>". The nonce has 80 random bits in one letter case, so no two owners are equal,
 // whatever the instance and whatever the collation.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -45,8 +46,25 @@ func (m heedful) Run() int {
 }
 
 func TestScripts(t *testing.T) {
+	about := map[string]string{
+		"CLI-04-exit-codes":      "CLI-04 every way to end has its exit code",
+		"CLI-07-arguments":       "CLI-07 odd arguments reach the command untouched",
+		"CLI-10-list-show-break": "CLI-10 who holds a lock, and how to break it",
+		"CON-07-passwords":       "CON-07 passwords",
+	}
+	files, err := filepath.Glob("testdata/*.txtar")
+	require.NoError(t, err)
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".txtar")
+		t.Run(cmp.Or(about[name], name), func(t *testing.T) { runScript(t, file) })
+		delete(about, name)
+	}
+	require.Empty(t, about, "scripts that are not there")
+}
+
+func runScript(t *testing.T, file string) {
 	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata",
+		Files:               []string{file},
 		RequireExplicitExec: true,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("LEASEHOLD_STORE", "sqlite:"+filepath.Join(env.WorkDir, "leases.db"))

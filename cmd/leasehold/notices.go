@@ -120,12 +120,9 @@ func printable(s string) string {
 	return text.String()
 }
 
-// broken says that a row is what a Break has left.
-func broken(l store.Lease) bool { return strings.HasPrefix(l.Owner, "broken/") }
-
 // holder says who holds a lease, and since when.
 func holder(l store.Lease) string {
-	if broken(l) {
+	if store.Disowned(l.Owner) {
 		return fmt.Sprintf("%q was taken away from its holder, and is free at %s", l.Name, stamp(l.Expires))
 	}
 	s := fmt.Sprintf("%q is held by %s since %s", l.Name, plain(l.Owner), stamp(l.Acquired))

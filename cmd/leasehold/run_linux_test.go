@@ -319,7 +319,7 @@ func TestLoss(t *testing.T) {
 		assert.Empty(t, tl.line(), "killed at once")
 		assert.Contains(t, tl.errs.String(), "lost")
 		now, held := w.row("svc")
-		assert.True(t, !held || strings.HasPrefix(now.Owner, "broken/"))
+		assert.True(t, !held || store.Disowned(now.Owner))
 	})
 
 	t.Run("the release is not confirmed", func(t *testing.T) {

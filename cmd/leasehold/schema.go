@@ -70,10 +70,7 @@ func (a *app) applySchema(ctx context.Context, grants []string, principal string
 		return err
 	}
 	defer st.Close()
-	s, ok := st.(*server)
-	if !ok {
-		return usagef("schema --apply is for sqlserver:// stores")
-	}
+	s := st.(*server) // there is no third kind
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
 	if err := s.EnsureSchema(ctx); err != nil {

@@ -74,7 +74,7 @@ func (a *app) showForPeople(l store.Lease) error {
 	switch {
 	case expired(l):
 		lines = append(lines, []string{"State", "free: nobody has renewed it"})
-	case broken(l):
+	case store.Disowned(l.Owner):
 		lines = append(lines, []string{"State", "taken away from its holder; free when it expires"})
 	case store.Claim{Name: l.Name, Owner: l.Owner}.ValidateKey() != nil:
 		lines = append(lines, []string{"State", "held, by something else than leasehold; it can be deleted in the database alone"})

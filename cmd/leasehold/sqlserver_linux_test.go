@@ -38,6 +38,16 @@ func onServer(t *testing.T, withTable bool) (*mssqlsim.Server, []string) {
 	return sim, env
 }
 
+// holdX has web1/1 hold "x".
+func holdX(t *testing.T, sim *mssqlsim.Server) {
+	t.Helper()
+	st, err := mssql.Open(sim.DSNFor("app", secret), mssql.Config{})
+	require.NoError(t, err)
+	defer st.Close()
+	_, err = st.Acquire(t.Context(), store.Claim{Name: "x", Owner: "web1/1", TTL: time.Hour})
+	require.NoError(t, err)
+}
+
 func TestSQLServer(t *testing.T) {
 	t.Parallel()
 
@@ -145,11 +155,7 @@ func TestSQLServer(t *testing.T) {
 	t.Run("the command that breaks it has no password", func(t *testing.T) {
 		t.Parallel()
 		sim, env := onServer(t, true)
-		st, err := mssql.Open(sim.DSNFor("app", secret), mssql.Config{})
-		require.NoError(t, err)
-		defer st.Close()
-		_, err = st.Acquire(t.Context(), store.Claim{Name: "x", Owner: "web1/1", TTL: time.Hour})
-		require.NoError(t, err)
+		holdX(t, sim)
 		code, out, _ := inProcess(t, env, "show", "x", "--store", sim.DSNFor("app", secret))
 		assert.Zero(t, code)
 		safe, _ := withoutPassword(sim.DSNFor("app", secret))
@@ -160,11 +166,7 @@ func TestSQLServer(t *testing.T) {
 	t.Run("watching survives an outage", func(t *testing.T) {
 		t.Parallel()
 		sim, env := onServer(t, true)
-		st, err := mssql.Open(sim.DSNFor("app", secret), mssql.Config{})
-		require.NoError(t, err)
-		defer st.Close()
-		_, err = st.Acquire(t.Context(), store.Claim{Name: "x", Owner: "web1/1", TTL: time.Hour})
-		require.NoError(t, err)
+		holdX(t, sim)
 		read, write, err := os.Pipe()
 		require.NoError(t, err)
 		defer read.Close()

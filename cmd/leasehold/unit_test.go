@@ -26,17 +26,17 @@ func TestStateFolder(t *testing.T) {
 		env  environ
 		want string // empty: none
 	}{
-		{"linux", environ{"HOME=/home/a"}, "/home/a/.local/state/leasehold"},
-		{"linux", environ{"HOME=/home/a", "XDG_STATE_HOME=/s"}, "/s/leasehold"},
+		{"linux", environ{"HOME=/h"}, "/h/.local/state/leasehold"},
+		{"linux", environ{"HOME=/h", "XDG_STATE_HOME=/s"}, "/s/leasehold"},
 		{"linux", environ{"XDG_STATE_HOME=/s"}, "/s/leasehold"},
-		{"linux", environ{"HOME=/home/a", "XDG_STATE_HOME=s"}, "/home/a/.local/state/leasehold"},
-		{"linux", environ{"HOME=/home/a", "XDG_STATE_HOME="}, "/home/a/.local/state/leasehold"},
+		{"linux", environ{"HOME=/h", "XDG_STATE_HOME=s"}, "/h/.local/state/leasehold"},
+		{"linux", environ{"HOME=/h", "XDG_STATE_HOME="}, "/h/.local/state/leasehold"},
 		{"linux", environ{"HOME="}, ""},
 		{"linux", environ{"HOME=a"}, ""},
 		{"linux", nil, ""},
-		{"darwin", environ{"HOME=/Users/a"}, "/Users/a/Library/Application Support/leasehold"},
+		{"darwin", environ{"HOME=/h"}, "/h/Library/Application Support/leasehold"},
 		{"darwin", nil, ""},
-		{"windows", environ{"HOME=/home/a"}, ""},
+		{"windows", environ{"HOME=/h"}, ""},
 	} {
 		got, err := stateFolder(test.env, test.goos)
 		assert.Equal(t, filepath.FromSlash(test.want), got, "%v", test)

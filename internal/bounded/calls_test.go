@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"runtime"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -14,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aaravsoft/leasehold/internal/bounded"
+	"github.com/aaravsoft/leasehold/internal/census"
 	"github.com/aaravsoft/leasehold/store"
 )
 
@@ -302,17 +302,18 @@ func TestGoroutinesDoNotGrowWithTime(t *testing.T) {
 		free := make(chan struct{})
 		var started atomic.Int64
 		calls := bounded.New(deaf(free, &started))
-		before := runtime.NumGoroutine()
+		before := census.Bubble()
 		for range 500 {
 			for _, call := range kinds {
 				assert.ErrorIs(t, call(calls, t.Context(), limit, func(error) {}), store.ErrUnavailable)
 			}
 		}
 		synctest.Wait()
-		const others = 8 // of the runtime and of other tests may come and go
-		assert.LessOrEqual(t, runtime.NumGoroutine()-before, 2*bounded.Most+others)
+		assert.Equal(t, 2*bounded.Most, census.Bubble()-before)
 		assert.EqualValues(t, 2*bounded.Most, started.Load())
-		close(free) // the bubble ends only if all of them do
+		close(free)
+		synctest.Wait()
+		assert.Equal(t, before, census.Bubble())
 	})
 }
 

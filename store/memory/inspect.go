@@ -95,7 +95,7 @@ func (s *Store) Break(ctx context.Context, name, owner string) (store.Lease, err
 	if row.Owner != owner || expired(row, now) {
 		return store.Lease{}, fmt.Errorf("%w: %q of %s", store.ErrNotFound, name, owner)
 	}
-	row.Owner = store.NewOwner("broken")
+	row.Owner = store.NewOwner(store.Broken)
 	s.put(row)
 	return answer(row, now), nil
 }

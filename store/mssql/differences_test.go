@@ -155,16 +155,7 @@ func TestNoDifference(t *testing.T) {
 			c.Metadata = "a note"
 			assert.Equal(t, "a note", grant(t, st, c).Metadata)
 			grant(t, st, d)
-			for _, call := range []func() ([]store.Result, error){
-				func() ([]store.Result, error) { return st.Renew(t.Context(), []store.Claim{c, d}) },
-				func() ([]store.Result, error) { return st.Release(t.Context(), []store.Claim{c, d}) },
-			} {
-				results, err := call()
-				require.NoError(t, err)
-				for _, r := range results {
-					require.NoError(t, r.Err)
-				}
-			}
+			renewAndRelease(t, st, c, d)
 		})
 	}
 }

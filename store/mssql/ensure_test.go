@@ -185,15 +185,6 @@ func TestRights(t *testing.T) {
 		c, d := claim("job", time.Hour), claim("other", time.Hour)
 		grant(t, st, c)
 		grant(t, st, d)
-		for _, call := range []func() ([]store.Result, error){
-			func() ([]store.Result, error) { return st.Renew(t.Context(), []store.Claim{c, d}) },
-			func() ([]store.Result, error) { return st.Release(t.Context(), []store.Claim{c, d}) },
-		} {
-			results, err := call()
-			require.NoError(t, err)
-			for _, r := range results {
-				require.NoError(t, r.Err)
-			}
-		}
+		renewAndRelease(t, st, c, d)
 	})
 }

@@ -83,7 +83,7 @@ func (s *Store) Break(ctx context.Context, name, owner string) (store.Lease, err
 		return store.Lease{}, err
 	}
 	row, err := s.ask(ctx, call{op: "break", other: true, sql: s.sql.disown.within(patience),
-		args: []any{nvarchar(name), nvarchar(owner), nvarchar(store.NewOwner("broken"))}})
+		args: []any{nvarchar(name), nvarchar(owner), nvarchar(store.NewOwner(store.Broken))}})
 	if err == nil && !row.found {
 		err = fmt.Errorf("%w: %q of %s", store.ErrNotFound, name, owner)
 	}

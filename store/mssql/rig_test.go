@@ -89,6 +89,18 @@ func renew(t testing.TB, s store.Store, c store.Claim) store.Result {
 	return results[0]
 }
 
+// renewAndRelease does both, for all claims at once.
+func renewAndRelease(t testing.TB, s store.Store, claims ...store.Claim) {
+	t.Helper()
+	for _, call := range []func(context.Context, []store.Claim) ([]store.Result, error){s.Renew, s.Release} {
+		results, err := call(t.Context(), claims)
+		require.NoError(t, err)
+		for _, r := range results {
+			require.NoError(t, r.Err)
+		}
+	}
+}
+
 func release(t testing.TB, s store.Store, c store.Claim) store.Result {
 	t.Helper()
 	results, err := s.Release(t.Context(), []store.Claim{c})

@@ -71,7 +71,7 @@ func (s *Store) Break(ctx context.Context, name, owner string) (store.Lease, err
 			missing = fmt.Errorf("%w: %q of %s", store.ErrNotFound, name, owner)
 			return nil //nolint:nilerr // what is missing is the answer
 		}
-		r.owner = store.NewOwner("broken")
+		r.owner = store.NewOwner(store.Broken)
 		broken = r.lease(t.now)
 		return t.save(r)
 	})
